@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from conch.bench.figures import Latency, latency_ms, rtfx
+from conch.bench.header import Flat
 from conch.bench.load import Load
 from conch.bench.offline import Measured, OfflineRun
-from conch.bench.records import Flat
-from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.scoring.error_rates import (
     ENGLISH_WORDS,
     Accuracy,

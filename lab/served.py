@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench.load import Outcome, closed_loop
-from conch.bench.progress import progress
+from conch.bench.load import Outcome, closed_loop, progress
 from conch.bench.servers import NO_HEADERS, inference_client
 from conch.client import AsyncClient
 from conch.client.tensors import Audio

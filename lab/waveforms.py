@@ -8,9 +8,9 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from conch.bench.samples import decode
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring.manifest import manifest_rows
-from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
 
 

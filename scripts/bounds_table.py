@@ -32,7 +32,7 @@ from conch.gateway.riva import calls
 from conch.gateway.riva.server import MAX_CALLS
 from conch.gateway.wyoming.server import CONNECTIONS_A_SESSION
 from conch.launcher.logs import TAIL_LINES
-from conch.session.kept_audio import MAX_KEPT_S
+from conch.session.joined_streams import MAX_KEPT_S
 from conch.wire.known_speakers import MAX_KNOWN
 
 ROOT = Path(__file__).parents[1]

@@ -26,7 +26,7 @@ from conch.gateway.realtime import client_events
 from conch.gateway.state import ARRIVING
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
-from conch.synthesis.config import SynthesisConfig
+from conch.synthesis.service import SynthesisConfig
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.known_speakers import MAX_KNOWN, MAX_NAME

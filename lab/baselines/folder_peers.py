@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from conch.catalogue.exports import TOKENS
-from conch.component.arrays import FloatArray
-from conch.component.log_probs import log_softmax
+from conch.component.arrays import FloatArray, log_softmax
 from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import unit_runs
 from conch.families.ctc.folder import read_ctc

@@ -16,8 +16,7 @@ from statistics import median
 import numpy as np
 import soundfile
 
-from conch.bench.header import Header
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
 from conch.cli.demo import SPEECH

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from conch.bench.header import Header
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
 from conch.bench.servers import triton_version
 from conch.client import AsyncClient
 from conch.gateway import GatewayConfig

@@ -13,8 +13,7 @@ from tempfile import mkdtemp
 
 import psutil
 
-from conch.bench.header import Header
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
 from conch.bench.report import machine_line
 from conch.bench.servers import triton_version
 from conch.scoring.tables import number, table

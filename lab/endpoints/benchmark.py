@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.header import Header
-from conch.bench.progress import progress
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
+from conch.bench.load import progress
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
 from conch.cli.own_server import server_url

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import soundfile
 
-from conch.bench.header import Header
-from conch.bench.records import Flat
+from conch.bench.figures import Latency, latency_ms, rtfx
+from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
-from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table

@@ -17,8 +17,7 @@ from typing import Any
 
 import soundfile
 
-from conch.bench.header import Header
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.samples import Choice
 from conch.bench.servers import triton_version

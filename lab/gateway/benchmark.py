@@ -25,12 +25,11 @@ import psutil
 import soundfile
 from numpy.typing import NDArray
 
-from conch.bench.header import Header
+from conch.bench.figures import Latency, latency_ms
+from conch.bench.header import Flat, Header
+from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process
-from conch.bench.progress import progress
-from conch.bench.records import Flat
 from conch.bench.servers import triton_version
-from conch.bench.speed import Latency, latency_ms
 from conch.client import AsyncClient
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.tables import number, table

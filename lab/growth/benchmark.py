@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.figures import RunFigures, run_figures
-from conch.bench.header import Header
+from conch.bench.header import Flat, Header
 from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
 from conch.bench.live_figures import LiveRun, StreamRecord, figures
 from conch.bench.load import Offer
 from conch.bench.memory import Memory, MemorySampler
 from conch.bench.offline import send_all
-from conch.bench.records import Flat
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import own_server, triton_version
 from conch.component.waveform import SAMPLE_RATE

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from conch.bench.header import Header
+from conch.bench.header import Flat, Header
 from conch.bench.live import (
     LiveBenchmark,
     all_runs,
@@ -19,7 +19,6 @@ from conch.bench.live import (
     scripts,
 )
 from conch.bench.live_figures import Script
-from conch.bench.records import Flat
 from conch.bench.servers import server_of, triton_version
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, word_error_rate
 from conch.wire.options import RecognitionOptions

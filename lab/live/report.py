@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from conch.bench.live_report import COLUMNS, cells, origin
+from conch.bench.live import COLUMNS, cells, origin
 from conch.scoring.tables import number, percent, table
 from lab.live.benchmark import ViewerReport
 from lab.live.figures import ViewedRun

@@ -10,10 +10,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from conch.bench.header import Header
-from conch.bench.load import Outcome, closed_loop
-from conch.bench.progress import progress
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
+from conch.bench.load import Outcome, closed_loop, progress
 from conch.bench.report import origin
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import triton_version

@@ -78,7 +78,7 @@ def run_names(args: argparse.Namespace) -> int:
 
 
 def _run(text: str) -> tuple[str, Mapping[str, Any]]:
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
     from lab.names.benchmark import LISTED, RUNS
 
     name, *pairs = text.split(":")

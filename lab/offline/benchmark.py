@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 
-from conch.bench.header import Header
+from conch.bench.header import Flat, Header
+from conch.bench.load import progress
 from conch.bench.offline import OfflineBenchmark, measure
-from conch.bench.progress import progress
-from conch.bench.records import Flat
 from conch.bench.samples import Sample, load_samples
 from conch.bench.servers import server_of, triton_version
 from conch.scoring import COMPARING, require

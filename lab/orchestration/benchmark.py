@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from conch.bench.header import Header
-from conch.bench.load import Offer
-from conch.bench.progress import progress
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
+from conch.bench.load import Offer, progress
 from conch.bench.samples import Choice
 from conch.scoring import COMPARING, require
 from conch.scoring.manifest import Utterance

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from conch.bench.figures import Latency, latency_ms, rtfx
+from conch.bench.header import Flat
 from conch.bench.load import Offer
-from conch.bench.records import Flat
-from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.scoring.error_rates import Accuracy, accuracy, word_errors
 from conch.scoring.manifest import Utterance
 from lab.cpu import share_of

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from conch.bench.figures import PERCENTILES
 from conch.bench.report import origin
-from conch.bench.speed import PERCENTILES
 from conch.scoring.tables import number, percent, table
 from lab.orchestration.benchmark import OrchestrationReport
 from lab.orchestration.figures import LoadFigures, Ratio, SystemFigures

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from conch.bench.figures import RunFigures, run_figures
-from conch.bench.header import Header
+from conch.bench.header import Flat, Header
 from conch.bench.load import Offer
 from conch.bench.offline import send_all
-from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.samples import Choice, load_samples
 from conch.bench.servers import server_of, triton_version

@@ -59,7 +59,7 @@ def run_paths(args: argparse.Namespace) -> int:
 
 
 def _path(text: str) -> tuple[str, Mapping[str, Any]]:
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
 
     name, *pairs = text.split(":")
     try:

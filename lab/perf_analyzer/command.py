@@ -57,7 +57,7 @@ def add_perf_analyzer_input(commands: Subparsers) -> None:
 
 
 def run_perf_analyzer_input(args: argparse.Namespace) -> int:
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
     from lab.perf_analyzer import files
 
     try:

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.progress import progress
-from conch.bench.samples import Send
+from conch.bench.load import progress
+from conch.bench.samples import DecodedFile, Send, decode
 from conch.client import OptionValue
-from conch.client.address import Address
+from conch.client.endpoint import Address
 from conch.scoring.manifest import Utterance, read_manifest, spread
-from conch.scoring.recordings import Recording, decode
 from conch.whole import made_whole
 from conch.wire.errors import BenchError, OptionError
 
@@ -123,7 +122,7 @@ def recordings_in(inputs: Sequence[Path]) -> list[Path]:
     return found
 
 
-def as_int16(audio: Recording) -> NDArray[np.int16]:
+def as_int16(audio: DecodedFile) -> NDArray[np.int16]:
     """Return the samples [N] as PCM16 has them: -32768 is -1."""
     scaled = np.round(audio.waveform * np.float32(32768))
     clipped: NDArray[np.float32] = np.clip(scaled, -32768, 32767)
@@ -137,7 +136,7 @@ def cut(samples: NDArray[np.int16], sample_rate: int, chunk_ms: int) -> Iterator
         yield samples[start : start + length]
 
 
-def chunk(samples: NDArray[np.int16], audio: Recording) -> dict[str, Any]:
+def chunk(samples: NDArray[np.int16], audio: DecodedFile) -> dict[str, Any]:
     """Return the entry of samples [n]."""
     return {
         "PCM16": _tensor(samples.astype("<i2").tobytes(), len(samples)),

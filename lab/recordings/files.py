@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import soundfile
 
-from conch.bench.progress import progress
+from conch.bench.load import progress
 from conch.scoring.manifest import Utterance, spread
 from conch.wire.errors import BenchError
 from lab.parts import JoinedUtterance

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.header import Header
+from conch.bench.header import Flat, Header
+from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.progress import progress
-from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
 from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors

@@ -13,10 +13,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from conch.bench.header import Header
+from conch.bench.header import Flat, Header
+from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.progress import progress
-from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
 from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from hibari import Hibari
 
-from conch.bench.header import Header
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
 from conch.bench.samples import Choice
 from conch.component import Array, Row, bytes_array
 from conch.component.arrays import FloatArray
@@ -19,7 +18,7 @@ from conch.families.hibari.components import Acoustic, Vocoder
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
 from conch.families.speech.graphs import VoiceConfig
 from conch.scoring.tables import number, table
-from conch.synthesis.chunks import Growth
+from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
 from lab.header import lab_header
 

@@ -25,7 +25,7 @@ from conch.families.ctc.decoder import CtcDecoderConfig, unpacked_graph
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.scoring.error_rates import word_error_rate
 from conch.scoring.manifest import read_manifest, select
-from conch.wire.weights import Weights
+from conch.wire.nbest import Weights
 from lab.arguments import script_parser
 from lab.training.ctc.texts import Scored, beam_texts, best_texts, graph_texts, scored_lists
 from lab.waveforms import waveform_of

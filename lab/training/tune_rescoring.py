@@ -23,9 +23,9 @@ from conch.cli.own_server import server_url
 from conch.families import decoders
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.wire.nbest import Weights
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from conch.wire.weights import Weights
 from lab.arguments import script_parser
 from lab.served import answers, files
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.families.family import user_folder
-from conch.whole import MAKING, made_whole
+from conch.whole import MAKING, made_whole, making_of
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -187,3 +187,19 @@ def _check_private(folder: Path) -> None:
         raise PermissionError(f"{folder} is uid {found.st_uid}'s, this is uid {os.getuid()}")
     if (mode := stat.S_IMODE(found.st_mode)) & 0o077:
         raise PermissionError(f"{folder} is open to others: it has mode 0{mode:o}, not 0700")
+
+
+@contextmanager
+def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Let one program at a time make a folder, and remove what a killed one has left.
+
+    `say` is called with a text while another program makes it.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target.parent / f".{target.name}.lock", say, str(target)):
+            for path in target.parent.glob(f"{making_of(target)}*"):
+                shutil.rmtree(path, ignore_errors=True)
+            yield
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error}") from None

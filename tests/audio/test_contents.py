@@ -3,13 +3,13 @@ import base64
 import numpy as np
 import pytest
 
-from conch.audio import contents
+from conch.audio import sniffing
 
 NOISE = np.random.default_rng(0).bytes(3000)
 
 
 def found_in(data: bytes) -> str:
-    return contents.found_in(lambda place, size: data[place : place + size], len(data))
+    return sniffing.found_in(lambda place, size: data[place : place + size], len(data))
 
 
 @pytest.mark.parametrize(

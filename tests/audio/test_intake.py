@@ -475,7 +475,7 @@ def test_files_that_are_joined_without_end_are_left_out(speech, monkeypatch):
 def test_what_a_decoder_should_not_say_is_an_error_of_the_audio(kind, payload):
     with pytest.raises(AudioError, match=r"AUDIO"):
         intake.said(kind, payload, None, "AUDIO")
-    form = intake.Form(RATE, 2, "s16", None)
+    form = intake.SampleFormat(RATE, 2, "s16", None)
     with pytest.raises(AudioError, match="AUDIO cannot be decoded: its decoder crashed"):
         intake.said(messages.SAMPLES, b"123", form, "AUDIO")
 

@@ -1,8 +1,7 @@
 import numpy as np
 
 from conch.audio.blocks import BLOCK_SAMPLES
-from conch.audio.recording import waveform_recording
-from conch.audio.samples import as_floats, tensor_of
+from conch.audio.recording import as_floats, tensor_of, waveform_recording
 
 EVERY = np.arange(-32_768, 32_768, dtype=np.int16)
 

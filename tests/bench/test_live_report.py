@@ -3,11 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from conch.bench.figures import Latency
 from conch.bench.header import header
-from conch.bench.live import LiveBenchmark, LiveReport
+from conch.bench.live import LiveBenchmark, LiveReport, markdown
 from conch.bench.live_figures import LiveRun, figures
-from conch.bench.live_report import markdown
-from conch.bench.speed import Latency
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
 

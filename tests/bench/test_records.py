@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from reports import header, offline_run
 
+from conch.bench.header import Flat, to_json
 from conch.bench.offline import OfflineReport
-from conch.bench.records import Flat, to_json
 from conch.wire.options import RecognitionOptions
 
 

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from conch.bench.speed import PERCENTILES, Latency, latency_ms, rtfx
+from conch.bench.figures import PERCENTILES, Latency, latency_ms, rtfx
 
 
 def test_percentiles_by_hand() -> None:

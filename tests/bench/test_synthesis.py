@@ -6,8 +6,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from conch.bench.figures import latency_ms
 from conch.bench.header import header
-from conch.bench.speed import latency_ms
 from conch.bench.synthesis import (
     SynthesisReport,
     SynthesisRun,

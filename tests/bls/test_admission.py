@@ -5,9 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from conch.bls.admission import FOR_SHORT, OWN_TIMES, QUIET_S, SHORT, Admission
+from conch.bls.admission import FIRST_GUESS, FOR_SHORT, OWN_TIMES, QUIET_S, SHORT, Admission
 from conch.bls.metrics import REFUSED, ROOM_SECONDS, Metrics
-from conch.bls.server_speed import FIRST_GUESS
 from conch.recognition.config import RecognitionConfig
 from conch.wire.errors import AudioError, OverloadedError
 

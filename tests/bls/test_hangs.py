@@ -5,8 +5,7 @@ from contextlib import ExitStack
 import pytest
 from plain_processes import PlainProcesses
 
-from conch.bls.call import START_PATIENCE_S, Call
-from conch.bls.errors import ComponentAwayError, ComponentHungError
+from conch.bls.call import START_PATIENCE_S, Call, ComponentAwayError, ComponentHungError
 from conch.bls.hangs import PERIOD_S, UNKNOWN_S, HangWatch, Speed
 from conch.bls.metrics import HANGS, Metrics
 from conch.bls.traits import HANG_FACTOR

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from waiting import wait_until
 
-from conch.bls.channel import Channel, address_of
+from conch.bls.channel import FrameChannel, address_of
 from conch.bls.relay import Relay
 from conch.bls.relay_server import RelayServer
 from conch.bls.service import Message, Responder
@@ -213,7 +213,9 @@ def test_a_request_that_cannot_be_read_fails_alone(address, host):
 def test_a_frame_that_breaks_off_is_not_taken():
     here, there = socket.socketpair()
     received, closed = [], threading.Event()
-    channel = Channel(here, lambda *frame: received.append(frame), lambda channel: closed.set())
+    channel = FrameChannel(
+        here, lambda *frame: received.append(frame), lambda channel: closed.set()
+    )
     channel.start()
     there.sendall(b"\x00\x00\x00\x40{")
     there.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch.bls.server_speed import CROWD, FIRST_GUESS, PERIOD_S, ServerSpeed
+from conch.bls.admission import CROWD, FIRST_GUESS, PERIOD_S, ServerSpeed
 
 
 def serve(speed: ServerSpeed, rate: float, seconds: float, now: float, in_flight: int) -> float:

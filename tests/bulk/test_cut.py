@@ -8,7 +8,7 @@ from audio_files import audio_file
 
 from conch.audio.recording import file_recording
 from conch.audio.segmentation import Segmenter, Span, segment_rules, state_of
-from conch.bulk.cut import Cut, Piece, audio_of, cut, is_cuttable, joined
+from conch.bulk.cut import CutRecording, RequestPiece, audio_of, cut, is_cuttable, joined
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.session.clock import shifted_segment
 from conch.wire.options import RecognitionOptions
@@ -83,7 +83,7 @@ def test_without_the_memory_some_segments_would_differ() -> None:
 def test_a_recording_without_a_pause_stays_whole() -> None:
     file = audio_file(np.full(60 * SAMPLE_RATE, 0.4), SAMPLE_RATE)
     (piece,) = cut(file, OPTIONS, heard, piece_s=10).pieces
-    assert piece == Piece(0, 0, 60 * SAMPLE_RATE)
+    assert piece == RequestPiece(0, 0, 60 * SAMPLE_RATE)
 
 
 def test_each_channel_is_cut_by_itself() -> None:
@@ -130,7 +130,11 @@ def transcript(*segments: Segment) -> Transcript:
 
 def test_pieces_are_joined_in_order_of_time_and_channel() -> None:
     frames = 640000
-    pieces = (Piece(1, 0, frames), Piece(1, frames, 2 * frames), Piece(2, 0, 2 * frames))
+    pieces = (
+        RequestPiece(1, 0, frames),
+        RequestPiece(1, frames, 2 * frames),
+        RequestPiece(2, 0, 2 * frames),
+    )
     parts = [
         transcript(segment(1.0, "one")),
         transcript(segment(0.123, "three")),
@@ -138,7 +142,7 @@ def test_pieces_are_joined_in_order_of_time_and_channel() -> None:
     ]
     told = f"{IMPROBABLE}, and may be invented"
     parts[1:] = [replace(part, warnings=(told,)) for part in parts[1:]]
-    whole = Cut(pieces, 80.0, (1, 2), ("of the whole",))
+    whole = CutRecording(pieces, 80.0, (1, 2), ("of the whole",))
     found = joined(whole, parts, nbest=1)
     assert found.text == "one two three"
     assert [(item.start, item.channel) for item in found.segments] == [

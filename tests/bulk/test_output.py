@@ -26,7 +26,7 @@ from conch.bulk.sending import Answer
 from conch.bulk.storage import LOCK, RUN, Output
 from conch.bulk.work import (
     Job,
-    Outcome,
+    ShardOutcome,
     format_bytes,
     format_path,
     recorded_outcome,
@@ -188,7 +188,7 @@ def test_no_file_has_the_secret_of_a_url_in_its_name() -> None:
 def test_a_log_has_no_secret_of_a_url() -> None:
     url = "https://anna:s3cret@host/a.wav?signature=s3cret"
     row = {"path": url, "error": f"404, url='{url}'", "duration": None, "warnings": ["quiet"]}
-    told = Outcome.of("part", [row])
+    told = ShardOutcome.of("part", [row])
     assert told.errors == (("https://host/a.wav", "404, url='https://host/a.wav"),)
     assert told.warnings == (("https://host/a.wav", "quiet"),)
 
@@ -281,7 +281,7 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> None:
     def outcomes(shards, job: Job, nodes):
         output = Output(job.out)
         for shard in shards:
-            yield Outcome(shard.name)
+            yield ShardOutcome(shard.name)
             yield write_shard(job, output, shard.name, rows(*(item.id for item in shard.sources)))
             yield recorded_outcome(output, shard.name, job.kind)
 

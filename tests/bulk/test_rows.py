@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 from bulk_runs import TIMES
 
-from conch.bulk.cut import Cut, Piece
+from conch.bulk.cut import CutRecording, RequestPiece
 from conch.bulk.inputs import Source
 from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer
@@ -107,8 +107,8 @@ def test_a_segment_has_no_keys_for_missing_values():
 def test_a_row_joined_of_pieces_is_that_of_the_whole():
     told = {"language": "en", "translated_from": "de", "lattice": LATTICE}
     starts = {0: (0.032, 1.5), 40: (0.123,)}
-    cut = Cut(
-        tuple(Piece(0, start * SAMPLE_RATE, (start + 40) * SAMPLE_RATE) for start in starts),
+    cut = CutRecording(
+        tuple(RequestPiece(0, start * SAMPLE_RATE, (start + 40) * SAMPLE_RATE) for start in starts),
         80.0,
         (),
         (),

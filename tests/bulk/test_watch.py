@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from waiting import wait_until
 
-from conch.bulk.watch import absence, watched
+from conch.bulk.run import absence, watched
 
 
 class Ready(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
 import pytest
 
-from conch.cli.option_pairs import parse_options
+from conch.cli.option_flags import parse_options
 from conch.wire.errors import OptionError
 
 

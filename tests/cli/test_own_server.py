@@ -11,7 +11,7 @@ from whisper_toys import whisper_toy
 from conch.cli.own_server import config_for
 from conch.families import decoders
 from conch.families.moonshine.declaration import PACKAGE
-from conch.launcher import weights
+from conch.launcher import loaded_models
 from conch.wire.errors import ConfigError
 
 MOONSHINE, WHISPER = (set(decoders()[name].components) for name in ("moonshine", "attention"))
@@ -56,7 +56,7 @@ def test_weights_that_are_not_installed_are_named_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = replace(PACKAGE, module="no_such_package")
-    monkeypatch.setattr(weights, "optional", lambda: dict.fromkeys(MOONSHINE, package))
+    monkeypatch.setattr(loaded_models, "optional", lambda: dict.fromkeys(MOONSHINE, package))
     assert set(config_for([{}, {"rescore": True}]).models) >= WHISPER
     assert capsys.readouterr().err.count("another decoder takes its place") == 1
     assert set(config_for([{"decoder": "moonshine"}]).models) >= MOONSHINE

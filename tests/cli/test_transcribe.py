@@ -173,11 +173,15 @@ def test_what_is_for_scoring_has_no_headings_and_follows_each_other(tmp_path: Pa
     words = (Word("good", 0.1, 0.4, 0.5),)
     segment = Segment(0.0, 1.0, (Hypothesis("good", -1.0, -1.0),), words)
     said = Transcript(segment.nbest, (segment,), 1.0, (), {})
-    job = transcribe.Job("ctm", 2, {}, 1)
+    job = transcribe.TranscribeJob("ctm", 2, {}, 1)
     assert job.render("x/my talk.wav", said) == "my_talk A 0.100 0.300 good 0.5000\n"
     assert job.render("-", said).startswith("stdin A ")
-    assert transcribe.Job("text", 2, {}, 1).render("a.wav", said).startswith("==> a.wav <==\n")
-    beside = transcribe.Job("stm", 2, {}, 1, output_dir=tmp_path)
+    assert (
+        transcribe.TranscribeJob("text", 2, {}, 1)
+        .render("a.wav", said)
+        .startswith("==> a.wav <==\n")
+    )
+    beside = transcribe.TranscribeJob("stm", 2, {}, 1, output_dir=tmp_path)
     assert beside.destination("x/my talk.wav") == tmp_path / "my talk.stm"
 
 
@@ -219,7 +223,7 @@ def transcription(
 ) -> transcribe.Transcription:
     progress = Progress(["a.wav"], b"", can_stream=False, is_text_shown=False)
     return transcribe.Transcription(
-        transcribe.Job("text", 1, {}, 4),
+        transcribe.TranscribeJob("text", 1, {}, 4),
         cast(AsyncClient, client),
         progress,
         is_known=is_known,

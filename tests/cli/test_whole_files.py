@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conch.cli.whole_files import write_whole
+from conch.whole import write_whole
 
 
 def test_what_is_there_is_replaced(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from conch.client.address import Address
+from conch.client.endpoint import Address
 from conch.wire.errors import ServerError
 
 

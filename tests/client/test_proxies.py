@@ -10,7 +10,7 @@ from tritonclient.grpc import service_pb2
 
 from conch.bench.servers import triton_version
 from conch.client import Client
-from conch.client.proxies import EXCEPTIONS, VARIABLES, grpc_proxy
+from conch.client.triton_grpc import PROXY_EXCEPTIONS, PROXY_VARIABLES, grpc_proxy
 from conch.wire.errors import ServerError
 
 DEAD = "http://anna:s3cret@127.0.0.1:9"
@@ -41,11 +41,11 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*VARIABLES, *EXCEPTIONS):
+    for name in (*PROXY_VARIABLES, *PROXY_EXCEPTIONS):
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("variable", VARIABLES)
+@pytest.mark.parametrize("variable", PROXY_VARIABLES)
 def test_no_proxy_stands_within_this_machine(
     url: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from conch.client import tensors
 from conch.client.live import RESUME_S, START_SAMPLES, AsyncLiveStream
 from conch.client.portal import Item, Portal
 from conch.client.synchronous import LiveStream
-from conch.session.kept_audio import MAX_KEPT_S
+from conch.session.joined_streams import MAX_KEPT_S
 from conch.session.overlap import plain
 from conch.wire.errors import (
     AudioError,

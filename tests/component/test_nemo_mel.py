@@ -10,7 +10,7 @@ from onnx import TensorProto
 from transducer_toys import Toy
 
 from conch.cli.demo import SPEECH
-from conch.component.nemo_mel import NemoMel
+from conch.component.kaldi_fbank import NemoMel
 
 MELS, SCALE, SHIFT = 80, 0.3, 2.0
 

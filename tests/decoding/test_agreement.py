@@ -1,7 +1,7 @@
 import numpy as np
 
-from conch.decoding.agreement import LocalAgreement
 from conch.decoding.hypothesis import AlignedWord
+from conch.decoding.utterance_search import LocalAgreement
 
 
 def said(text: str, starts=None) -> list[AlignedWord]:

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from conch.cli import main
-from conch.deploy.haproxy import MARK, Router, Server, duplicates, haproxy_config
+from conch.deploy.haproxy import MARK, BackendServer, Router, duplicates, haproxy_config
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "deploy" / "haproxy.cfg"
@@ -40,20 +40,20 @@ def test_the_example_is_what_the_command_in_it_writes(capsys, monkeypatch) -> No
 @pytest.mark.parametrize(
     ("text", "server"),
     [
-        ("gpu-1", Server("gpu-1")),
-        ("10.0.0.5", Server("10.0.0.5")),
-        ("[fd00::1]", Server("fd00::1")),
-        ("a:http=1,grpc=2,gateway=3", Server("a", 1, 2, 3)),
-        ("[fd00::1]:http=1,grpc=2,gateway=3", Server("fd00::1", 1, 2, 3)),
+        ("gpu-1", BackendServer("gpu-1")),
+        ("10.0.0.5", BackendServer("10.0.0.5")),
+        ("[fd00::1]", BackendServer("fd00::1")),
+        ("a:http=1,grpc=2,gateway=3", BackendServer("a", 1, 2, 3)),
+        ("[fd00::1]:http=1,grpc=2,gateway=3", BackendServer("fd00::1", 1, 2, 3)),
     ],
 )
-def test_a_server_has_a_host_and_ports(text: str, server: Server) -> None:
-    assert Server.parse(text) == server
+def test_a_server_has_a_host_and_ports(text: str, server: BackendServer) -> None:
+    assert BackendServer.parse(text) == server
 
 
 def test_ports_that_are_not_named_are_those_of_conch_serve() -> None:
-    assert Server.parse("a: grpc=7") == Server("a", 8000, 7, 9000)
-    assert Server.parse("[::1]:http=80").addresses["http"] == "[::1]:80"
+    assert BackendServer.parse("a: grpc=7") == BackendServer("a", 8000, 7, 9000)
+    assert BackendServer.parse("[::1]:http=80").addresses["http"] == "[::1]:80"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_ports_that_are_not_named_are_those_of_conch_serve() -> None:
 )
 def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, refused) -> None:
     with pytest.raises(ValueError, match=problem):
-        Server.parse(text)
+        BackendServer.parse(text)
     said = refused("deploy", "haproxy", f"--server={text}")
     assert "argument --server: HOST or HOST:http=PORT,grpc=PORT,gateway=PORT: " in said
     assert f"; got {text!r}" in said
@@ -127,7 +127,7 @@ def test_no_other_file_is_overwritten(tmp_path, capsys) -> None:
 
 
 def test_every_server_is_in_every_backend_by_a_name_of_its_own() -> None:
-    servers = [Server("a"), Server("a", 1, 2, 3), Server("fd00::1")]
+    servers = [BackendServer("a"), BackendServer("a", 1, 2, 3), BackendServer("fd00::1")]
     assert duplicates(servers) == []
     text = haproxy_config(servers, Router(), "")
     protocols = {"servers": "gateway", "gateway": "gateway"} | {
@@ -146,13 +146,13 @@ def test_every_server_is_in_every_backend_by_a_name_of_its_own() -> None:
     assert len({server.name for server in servers}) == 3
     assert len({server.id for server in servers}) == 3
     # A table that one process hands to the next knows servers by their names.
-    more = haproxy_config([*servers, Server("b")], Router(), "")
+    more = haproxy_config([*servers, BackendServer("b")], Router(), "")
     for line in section(text, "backend grpc_live"):
         assert line in section(more, "backend grpc_live")
 
 
 def test_a_chunk_is_pinned_by_its_header_and_never_sent_twice() -> None:
-    text = haproxy_config([Server("a")], Router(), "")
+    text = haproxy_config([BackendServer("a")], Router(), "")
     for backend in ("http_live", "grpc_live"):
         lines = section(text, f"backend {backend}")
         assert "balance hdr(conch-stream)" in lines
@@ -164,7 +164,7 @@ def test_a_chunk_is_pinned_by_its_header_and_never_sent_twice() -> None:
 
 def test_what_begins_during_a_reload_is_placed_by_the_next_process() -> None:
     router = Router(host="0.0.0.0", tls_cert="/speech.pem")
-    text = haproxy_config([Server("a")], router, "")
+    text = haproxy_config([BackendServer("a")], router, "")
     for kind, port, protocol in (("http", 8000, "http/1.1"), ("grpc", 8001, "h2")):
         lines = section(text, f"frontend triton_{kind}")
         chosen = [line.split()[1] for line in lines if line.startswith("use_backend")]
@@ -175,7 +175,7 @@ def test_what_begins_during_a_reload_is_placed_by_the_next_process() -> None:
 
 
 def test_tls_is_for_others_alone() -> None:
-    text = haproxy_config([Server("a")], Router(tls_cert="/speech.pem"), "")
+    text = haproxy_config([BackendServer("a")], Router(tls_cert="/speech.pem"), "")
     bound = [line.strip() for line in text.splitlines() if line.startswith("    bind")]
     assert [line for line in bound if "ssl" in line] == [
         "bind 127.0.0.1:9000 ssl crt /speech.pem alpn http/1.1"

@@ -16,7 +16,7 @@ from asked_networks import as_network, asked, config_of, kind_of
 from whisper_toys import whisper_toy
 
 from conch.cli import main
-from conch.deploy.repository import CONTAINER, Model, Tensor, write_repository
+from conch.deploy.repository import CONTAINER, Model, TensorSpec, write_repository
 from conch.families.transducer.folder import networks_of_transducer
 from conch.wire.errors import ConfigError
 
@@ -215,7 +215,7 @@ def test_flags_that_do_not_go_together(folder, refused, flag):
 
 def test_a_config_that_triton_does_not_know_is_not_written(tmp_path, folder):
     _, _, joiner = networks_of_transducer(folder)
-    ends = {"inputs": (Tensor("x", "FP31", (-1, 2)),), "outputs": ()}
+    ends = {"inputs": (TensorSpec("x", "FP31", (-1, 2)),), "outputs": ()}
     model = Model(name="wrong", network=joiner, **ends)
     more = {"title": "", "device": "CPU", "tensorrt": False, "replaces": False}
     with pytest.raises(ConfigError, match=r"the config of wrong is none of Triton: .*FP31"):

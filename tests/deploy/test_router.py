@@ -13,7 +13,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from router import RunningRouter, free_ports, routing
 
-from conch.deploy.haproxy import Server
+from conch.deploy.haproxy import BackendServer
 
 pytestmark = pytest.mark.nightly
 
@@ -70,7 +70,7 @@ def router(tmp_path: Path) -> Iterator[RunningRouter]:
         for name in "abc":
             http_port = stack.enter_context(answering(name))
             gateway_port = stack.enter_context(answering(name))
-            servers.append(Server("127.0.0.1", http_port, free_ports(1)[0], gateway_port))
+            servers.append(BackendServer("127.0.0.1", http_port, free_ports(1)[0], gateway_port))
         yield stack.enter_context(routing(tmp_path, servers))
 
 

@@ -6,10 +6,10 @@ import conch.families
 from conch.families import FAMILIES
 from conch.families.family import Decoder, Family
 from conch.wire.errors import OptionError
+from conch.wire.nbest import Weights
 from conch.wire.needs import components_of, needed_for
 from conch.wire.option_values import describe
 from conch.wire.options import RecognitionOptions, all_options
-from conch.wire.weights import Weights
 
 SEGMENT = ("speller_encoder", "speller_decoder")
 LIVE = ("speller_streaming_encoder", "speller_streaming_decoder")

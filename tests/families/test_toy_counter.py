@@ -16,7 +16,7 @@ import conch.families
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.families import FAMILIES, traits
 from conch.gateway.openapi import make_document
-from conch.launcher import weights
+from conch.launcher import loaded_models
 from conch.launcher.warmth import requests_for
 from conch.wire.errors import OptionError
 from conch.wire.needs import components_for, components_of, missing
@@ -126,7 +126,7 @@ def test_without_its_weights_its_component_is_left_out(tmp_path: Path) -> None:
     config = tmp_path / "word_counter" / "config.pbtxt"
     config.parent.mkdir()
     config.write_text('parameters { key: "model" value { string_value: "" } }')
-    lacking = weights.without_weights([tmp_path], "")
+    lacking = loaded_models.without_weights([tmp_path], "")
     wanted = "no word list: set 'model', or install words: pip install words==1.0"
     assert lacking == {"word_counter": wanted}
 

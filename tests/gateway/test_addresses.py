@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from conch.gateway import GatewayConfig
-from conch.gateway.addresses import meant_by
-from conch.gateway.app import make_app
+from conch.gateway.app import make_app, meant_by
 from conch.gateway.state import Gateway
 
 

@@ -21,7 +21,7 @@ from recordings import Recording
 from router import free_ports, routing
 
 from conch.client import Client
-from conch.deploy.haproxy import Server
+from conch.deploy.haproxy import BackendServer
 from conch.wire.result import Transcript
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(400)]
@@ -100,11 +100,11 @@ def opened(url: str, heard: Path) -> Iterator[Page]:
     assert faults == []
 
 
-def server_of(gateway: Gateway) -> Server:
+def server_of(gateway: Gateway) -> BackendServer:
     """Return what HAProxy knows of a server."""
     ports = [int(url.rpartition(":")[2]) for url in (gateway.grpc_url, gateway.url)]
     # Nobody asks for Triton's HTTP here.
-    return Server("127.0.0.1", *free_ports(1), *ports)
+    return BackendServer("127.0.0.1", *free_ports(1), *ports)
 
 
 def has_stream(gateway: Gateway) -> bool:

@@ -9,7 +9,7 @@ from live_answers import answer, segment, words
 
 from conch.gateway.listen_messages import (
     MAX_END_TEXT,
-    Answers,
+    FrameAnswers,
     ListenMessages,
 )
 from conch.gateway.live_session import LiveUpdate
@@ -150,7 +150,7 @@ def test_stats_of_one_pass_have_no_rolling() -> None:
 
 
 def test_segments_of_keep_alives_come_with_the_next_answer() -> None:
-    answers = Answers()
+    answers = FrameAnswers()
     first, second = segment("so", 0), segment("So.", 0, 2)
 
     def told(*segments, is_keep_alive: bool = False) -> Transcript | None:

@@ -281,9 +281,7 @@ def errors_of_the_code() -> Iterator[tuple[int, str]]:
     Those of an open WebSocket are events, which the document leaves to the guide.
     """
     for path in SOURCES.glob("*.py"):
-        if path.stem.startswith(
-            ("listen", "live", "plain_session", "socket_session", "speak", "text_pieces")
-        ):
+        if path.stem.startswith(("listen", "live", "socket_session", "speak", "text_pieces")):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):

@@ -6,7 +6,7 @@ import threading
 import pytest
 from loop_gateway import until
 
-from conch.gateway.own_thread import in_own_thread
+from conch.gateway.format import in_own_thread
 
 
 def count_for_ever(counts: list[int], threads: list[threading.Thread]) -> None:

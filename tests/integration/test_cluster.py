@@ -24,7 +24,7 @@ from waiting import wait_until
 from conch.client import AsyncClient, AsyncLiveStream, tensors
 from conch.client.endpoint import Endpoint
 from conch.client.transports import Transport, connect
-from conch.deploy.haproxy import Server
+from conch.deploy.haproxy import BackendServer
 from conch.wire.errors import ConchError, OverloadedError, ServerError, SessionError
 from conch.wire.result import Transcript
 from conch.wire.stream_place import StreamPlace
@@ -55,7 +55,7 @@ class Own:
         except BaseException:
             self.end()
             raise
-        self.server = Server("127.0.0.1", ports["HTTP"], ports["gRPC"], ports["gateway"])
+        self.server = BackendServer("127.0.0.1", ports["HTTP"], ports["gRPC"], ports["gateway"])
         self._metrics = ports["metrics"]
 
     @property
@@ -358,7 +358,7 @@ async def all_served(router: RunningRouter, texts: dict[str, np.ndarray]) -> Non
 def test_without_any_server_a_client_is_told_to_come_later(tmp_path) -> None:
     ports = free_ports(3)
 
-    async def ask(router: RunningRouter, server: Server) -> None:
+    async def ask(router: RunningRouter, server: BackendServer) -> None:
         wait_until(lambda: not router.is_up(server))
         samples = np.zeros(STEP, np.float32)
         async with transports(router.grpc_url, router.http_url) as found:
@@ -367,6 +367,6 @@ def test_without_any_server_a_client_is_told_to_come_later(tmp_path) -> None:
                     await Stream(transport, kind, samples).send(STEP)
                 assert told.value.retry_after_s == 5
 
-    server = Server("127.0.0.1", *ports)
+    server = BackendServer("127.0.0.1", *ports)
     with routing(tmp_path, [server]) as router:
         asyncio.run(ask(router, server))

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 SLOW = """
 import os, pathlib, threading
 from lab import child
-from conch.cli.signals import interrupt_on_sigterm
+from conch.cli.arguments import interrupt_on_sigterm
 
 folder = pathlib.Path(child.job()["folder"])
 interrupt_on_sigterm()

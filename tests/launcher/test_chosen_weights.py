@@ -15,15 +15,15 @@ from conch.families.ctc import declaration as ctc
 from conch.families.moonshine import declaration as moonshine
 from conch.families.transducer import declaration as transducer
 from conch.families.whisper.declaration import COMPONENTS
-from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
+from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
 from conch.launcher.chosen_weights import (
     components_with_weights,
     voices_environment,
     with_chosen_weights,
     with_weights_found,
 )
+from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names, parsed_config
-from conch.launcher.weights import with_weights
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.needs import components_to_serve, decoder_of_chosen
 
@@ -109,7 +109,7 @@ def test_weights_of_ones_own_need_no_package(
     absent = dict.fromkeys(
         moonshine.COMPONENTS, replace(moonshine.PACKAGE, module="no_such_package")
     )
-    monkeypatch.setattr(weights, "optional", lambda: absent)
+    monkeypatch.setattr(loaded_models, "optional", lambda: absent)
     (tmp_path / "mine").mkdir()
     for name in moonshine.GRAPH_FILES:
         (tmp_path / "mine" / name).write_bytes(b"")

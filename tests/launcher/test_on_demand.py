@@ -8,13 +8,12 @@ from conch.launcher.command import server_command
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
-from conch.launcher.on_demand import on_demand, settings_for
+from conch.launcher.loaded_models import on_demand, settings_for
 from conch.launcher.preparation import prepare
 from conch.launcher.process import Workspace
 from conch.launcher.repositories import model_names, shipped_repositories
-from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS, OnDemandSettings
 from conch.wire.needs import components_of
-from conch.wire.on_demand import OnDemandSettings
 from conch.wire.options import RecognitionOptions
 
 SHIPPED = model_names(shipped_repositories())

@@ -10,7 +10,7 @@ import pytest
 from refusals import Refused
 
 from conch.cli import main
-from conch.launcher import ServerConfig, environment, installation, ports
+from conch.launcher import ServerConfig, endpoints, environment, installation
 from conch.launcher.command import BLS_THREADS, server_command
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.process import Workspace
@@ -36,17 +36,17 @@ def test_taken_port_is_named_with_its_option() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(ServerError, match=rf"port {port} on 127.0.0.1 is taken .*--grpc-port"):
-            ports.require_free("127.0.0.1", port, "--grpc-port")
-    ports.require_free("127.0.0.1", port, "--grpc-port")
+            endpoints.require_free("127.0.0.1", port, "--grpc-port")
+    endpoints.require_free("127.0.0.1", port, "--grpc-port")
 
 
 def test_foreign_address_is_refused() -> None:
     with pytest.raises(ServerError, match=r"192\.0\.2\.1 is no address of this machine.*--host"):
-        ports.pick_free("192.0.2.1", 3)
+        endpoints.pick_free("192.0.2.1", 3)
 
 
 def test_picked_ports_differ() -> None:
-    assert len(set(ports.pick_free("127.0.0.1", 20))) == 20
+    assert len(set(endpoints.pick_free("127.0.0.1", 20))) == 20
 
 
 # --- which server ------------------------------------------------------------------------------

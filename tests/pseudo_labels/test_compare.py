@@ -5,7 +5,7 @@ from dataclasses import replace
 import jiwer
 import pytest
 
-from conch.pseudo_labels.compare import Stretch, by_segment, whole
+from conch.pseudo_labels.compare import TextPair, by_segment, whole
 from conch.wire.result import Hypothesis, Segment, Transcript
 
 
@@ -15,7 +15,7 @@ def heard(*segments: tuple[float, float, str], language: str = "") -> Transcript
     return Transcript((Hypothesis(text, 0, 0),), parts, 9.0, (), {}, language=language)
 
 
-def compared(a: str, b: str, language: str = "") -> Stretch:
+def compared(a: str, b: str, language: str = "") -> TextPair:
     return whole(heard((0, 9, a)), heard((0, 9, b)), language)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from conch.bulk.inputs import Source
-from conch.pseudo_labels.compare import Stretch
+from conch.pseudo_labels.compare import TextPair
 from conch.pseudo_labels.journal import Entry, Journal, opened, stamp_of
 from conch.wire.errors import BulkError
 
 ASKED = {"a": {"decoder": "attention"}, "b": {"decoder": "wfst", "nbest": 2}}
-STRETCH = Stretch(
+STRETCH = TextPair(
     start=0.0, end=2.0, text_a="a b", text_b="a c", language="en", characters=2, errors=1
 )
 

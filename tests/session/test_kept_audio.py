@@ -1,6 +1,6 @@
 import numpy as np
 
-from conch.session.kept_audio import MAX_KEPT_S, KeptAudio
+from conch.session.joined_streams import MAX_KEPT_S, KeptAudio
 
 RATE = 1000
 

@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from plain_components import HostTensor, PlainComponents
 
-from conch.bls.call import Call
-from conch.bls.errors import ComponentAwayError
+from conch.bls.call import Call, ComponentAwayError
 from conch.wire.needs import missing
 
 FAILURE_S = 1.0

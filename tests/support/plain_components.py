@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.bls.call import Call
-from conch.bls.errors import StreamLostError
+from conch.bls.call import Call, StreamLostError
 from conch.component import bytes_array
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.recognition.offline.coverage import CHARACTER_S, WORD_S

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from conch.bench.figures import ErrorMessage, MeanStage, RunFigures
+from conch.bench.figures import ErrorMessage, Latency, MeanStage, RunFigures
 from conch.bench.header import Header, Machine
 from conch.bench.offline import OfflineRun
-from conch.bench.speed import Latency
 from conch.scoring.error_rates import Accuracy
 from lab.figures import DeletedWords
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from conch.deploy.haproxy import Router, Server, haproxy_config
+from conch.deploy.haproxy import BackendServer, Router, haproxy_config
 
 
 def free_ports(count: int) -> list[int]:
@@ -51,11 +51,11 @@ class RunningRouter:
             admin.sendall(f"{text}\n".encode())
             return b"".join(iter(lambda: admin.recv(65_536), b"")).decode()
 
-    def drain(self, server: Server) -> None:
+    def drain(self, server: BackendServer) -> None:
         """Give a server nothing new."""
         assert not self.command(f"set server servers/{server.name} state drain").strip()
 
-    def is_up(self, server: Server) -> bool:
+    def is_up(self, server: BackendServer) -> bool:
         """Return whether a server gets streams that are new."""
         rows = self.command("show stat").splitlines()
         names = rows[0].lstrip("# ").split(",")
@@ -65,7 +65,7 @@ class RunningRouter:
                 return values["status"] == "UP"
         return False
 
-    def reload(self, servers: Sequence[Server]) -> None:
+    def reload(self, servers: Sequence[BackendServer]) -> None:
         """Take other servers, once the present process could hand its streams on."""
         wait_until(lambda: "resync_timeout=<PAST>" in self.command("show peers"))
         old = self._pid()
@@ -82,7 +82,7 @@ class RunningRouter:
 
 
 @contextmanager
-def routing(folder: Path, servers: Sequence[Server]) -> Iterator[RunningRouter]:
+def routing(folder: Path, servers: Sequence[BackendServer]) -> Iterator[RunningRouter]:
     """Yield an HAProxy in front of servers, on free ports of loopback.
 
     Args:

@@ -3,7 +3,7 @@
 import pytest
 
 from conch.families import voices
-from conch.synthesis.chunks import Chunk, Growth
+from conch.synthesis.speaking import Chunk, Growth
 
 HIBARI = voices()["hibari"]
 

@@ -19,8 +19,7 @@ from conch.bls.service import Message
 from conch.bls.traits import own_components
 from conch.families import voices
 from conch.synthesis import Synthesis, SynthesisConfig
-from conch.synthesis.chunks import Growth
-from conch.synthesis.speaking import Speaking, word_times
+from conch.synthesis.speaking import Growth, Speaking, word_times
 from conch.wire.errors import AudioError, OptionError, RequestCancelledError, TextError
 from conch.wire.known_speakers import option_of
 from conch.wire.synthesis import Spoken, SpokenWord, SynthesisOptions

@@ -14,15 +14,14 @@ from plain_triton import (
     TritonError,
 )
 
-from conch.bls.call import Call
-from conch.bls.errors import ComponentAwayError, ComponentHungError, StreamLostError
+from conch.bls.call import Call, ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.hangs import PERIOD_S, HangWatch
 from conch.bls.metrics import Metrics
 from conch.component import bytes_array
 from conch.recognition import own_components
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
-from conch.wire import leaving
+from conch.wire import component_calls
 from conch.wire.errors import (
     ComponentError,
     MissingModelError,
@@ -144,7 +143,7 @@ async def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_togeth
 
     def decoder(request):
         sent.append(request)
-        if leaving.NUMBER in request.parameters:
+        if component_calls.NUMBER in request.parameters:
             came.set()
             assert may_answer.wait(30)
         else:
@@ -165,7 +164,7 @@ async def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_togeth
             await made
         assert await asyncio.to_thread(may_answer.wait, 30)
     left, leaves = sent
-    assert leaves.parameters == {leaving.LEAVES: left.parameters[leaving.NUMBER]}
+    assert leaves.parameters == {component_calls.LEAVES: left.parameters[component_calls.NUMBER]}
     assert leaves.inputs.keys() == left.inputs.keys()
 
 

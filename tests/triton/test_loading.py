@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from conch.triton.loading import load
+from conch.wire.entry_points import OnDemandSettings
 from conch.wire.errors import ComponentError
-from conch.wire.on_demand import OnDemandSettings
 
 ANSWERS: dict[str, tuple[int, bytes]] = {
     "/models/vad/load": (200, b""),

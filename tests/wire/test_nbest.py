@@ -5,9 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from conch.wire.nbest import joined, ranked
+from conch.wire.nbest import Weights, joined, ranked
 from conch.wire.result import Hypothesis
-from conch.wire.weights import Weights
 
 
 def hypothesis(text: str, score: float) -> Hypothesis:

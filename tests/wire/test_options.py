@@ -4,8 +4,8 @@ import pytest
 
 from conch.families import FAMILIES, decoders
 from conch.wire.errors import OptionError
+from conch.wire.nbest import fusion_weights
 from conch.wire.options import RecognitionOptions, all_options, is_of_first_pass
-from conch.wire.weights import fusion_weights
 
 
 def test_no_parameters_give_the_defaults():

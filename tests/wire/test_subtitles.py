@@ -22,7 +22,7 @@ from conch.wire.subtitles import (
     MIN_CUE_MS,
     Block,
     Cue,
-    Token,
+    SpacedWord,
     channel_cues,
     columns,
     cues,
@@ -257,13 +257,13 @@ def test_what_holds_for_any_words(said: Transcript) -> None:
         assert other.start_ms - one.end_ms >= GAP_MS or other.start_ms - one.start_ms <= 2 * GAP_MS
 
 
-def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[Token], Block]:
+def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[SpacedWord], Block]:
     """Words without a long pause, and what cuts them."""
     clock = 0
-    tokens: list[Token] = []
+    tokens: list[SpacedWord] = []
     for letters, mark, length, pause, _ in items:
         end = clock + 1 + round(length * 1000)
-        tokens.append(Token(" " if tokens else "", letters + mark, clock, end))
+        tokens.append(SpacedWord(" " if tokens else "", letters + mark, clock, end))
         clock = end + min(round(pause * 1000), LONG_PAUSE_MS)
     return tokens, Block(tokens, inf, "")
 
@@ -279,7 +279,7 @@ def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
     return found
 
 
-def chosen_cut(tokens: list[Token]) -> list[tuple[int, int]]:
+def chosen_cut(tokens: list[SpacedWord]) -> list[tuple[int, int]]:
     starts = {cue.start_ms for cue in channel_cues(tokens)}
     edges = [place for place, token in enumerate(tokens) if token.start_ms in starts]
     return list(pairwise([*edges, len(tokens)]))

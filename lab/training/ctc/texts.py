@@ -11,10 +11,9 @@ from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.ngram.model import LanguageModel
 from conch.decoding.vocab import CtcVocab
 from conch.language.normalize import language_model_words
-from conch.wire.nbest import ranked
+from conch.wire.nbest import Weights, ranked
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
-from conch.wire.weights import Weights
 
 RESCORED = RecognitionOptions.parse({"decoder": "wfst", "rescore": True, "rescorer": "ngram"})
 Scored = list[Hypothesis]

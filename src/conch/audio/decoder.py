@@ -15,9 +15,8 @@ from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
 from conch.audio import ffmpeg
-from conch.audio.contents import found_in
 from conch.audio.limits import check_rate
-from conch.audio.sniffing import NUM_FIRST_BYTES, container_of
+from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, found_in
 from conch.audio.structure import (
     Extent,
     end_of_data,
@@ -89,7 +88,7 @@ ITEM_BYTES = {"u8": 1, "s16": 2, "s32": 4, "flt": 4, "dbl": 8}
 ctypes.CDLL(av.logging.__file__).av_max_alloc(ctypes.c_size_t(MAX_ALLOCATION))
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """The bytes to decode."""
 
     size: int | None
@@ -116,7 +115,7 @@ class Decoding:
     """Decodes a source, and whatever was joined on to it, to samples of one form."""
 
     def __init__(
-        self, source: Source, sink: Sink, name: str, *, container: str | None, fills_gaps: bool
+        self, source: ByteSource, sink: Sink, name: str, *, container: str | None, fills_gaps: bool
     ) -> None:
         """Decode `source` to `sink`, all with the rate and the channels of the first frame.
 
@@ -251,7 +250,7 @@ class _Form:
 class _Reader:
     """A file for FFmpeg: a source from an offset on, to where a further file begins."""
 
-    def __init__(self, source: Source, first: int, kind: str | None) -> None:
+    def __init__(self, source: ByteSource, first: int, kind: str | None) -> None:
         """Begin at the offset `first`, where a container of this kind begins."""
         self._source, self._first, self._place = source, first, 0
         if source.size is not None:
@@ -316,7 +315,7 @@ class _Reader:
 class _Piece:
     """One container in a source, from its first byte to its last packet."""
 
-    def __init__(self, source: Source, place: int, name: str, container: str | None) -> None:
+    def __init__(self, source: ByteSource, place: int, name: str, container: str | None) -> None:
         self._source, self.place, self._name = source, place, name
         self._container = container
         self._reader: Any = None

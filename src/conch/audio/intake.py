@@ -25,7 +25,7 @@ from conch.audio.messages import (
     SAMPLES,
     WANTED,
 )
-from conch.audio.workers import Decoder
+from conch.audio.workers import DecoderProcess
 from conch.component import FloatArray
 from conch.wire.errors import AudioError, OverloadedError
 
@@ -42,7 +42,7 @@ _TYPES: Mapping[str, tuple[str, float]] = {
 """Type and full scale of samples, by FFmpeg's names."""
 
 
-class Form(msgspec.Struct, frozen=True):
+class SampleFormat(msgspec.Struct, frozen=True):
     """What a decoder says before its first samples."""
 
     rate: int
@@ -63,18 +63,18 @@ class Form(msgspec.Struct, frozen=True):
         return found.reshape(-1, self.channels)
 
 
-Said: TypeAlias = "Form | FloatArray | list[str]"
+Said: TypeAlias = "SampleFormat | FloatArray | list[str]"
 """What a decoder says: the form of samples, samples, and at the end warnings."""
 
 
-def said(kind: bytes, payload: bytes, form: Form | None, name: str) -> Said:
+def said(kind: bytes, payload: bytes, form: SampleFormat | None, name: str) -> Said:
     """Return what a message of a decoder says, which a stranger may have taken over.
 
     Raise an AudioError for bad audio or a message out of turn, an OverloadedError for BUSY.
     """
     try:
         if kind == FORM and form is None:
-            found = msgspec.json.decode(payload, type=Form)
+            found = msgspec.json.decode(payload, type=SampleFormat)
             check_rate(found.rate, f"the sample rate of {name}")
             return found
         if kind == SAMPLES and form is not None and payload:
@@ -120,7 +120,7 @@ class AudioFile:
         """Problems of the file, one sentence each; complete when all blocks are read."""
         messages = self._messages(only_form=self._size is not None)
         form = next(messages)
-        assert isinstance(form, Form)
+        assert isinstance(form, SampleFormat)
         self._form, self._pipe = form, messages if self._size is None else None
         if self._size is not None:
             next(messages)  # the last one: the decoder is free
@@ -141,8 +141,8 @@ class AudioFile:
                     self.warnings += found
 
     def _messages(self, *, only_form: bool = False) -> "Generator[Said, None, None]":
-        decoder = Decoder(self._name, self._size, self._container, only_form=only_form)
-        form: Form | None = None
+        decoder = DecoderProcess(self._name, self._size, self._container, only_form=only_form)
+        form: SampleFormat | None = None
         with closing(decoder):
             while True:
                 try:
@@ -157,7 +157,7 @@ class AudioFile:
                     decoder.finish()
                     yield found
                     return
-                form = found if isinstance(found, Form) else form
+                form = found if isinstance(found, SampleFormat) else form
                 yield found
 
 

@@ -14,13 +14,13 @@ ASK = struct.Struct("<QI")
 """An offset, and how many bytes from there."""
 
 JOB = b"J"
-"""To the decoder: a JSON object, the arguments of `conch.audio.worker.Job`."""
+"""To the decoder: a JSON object, the arguments of `conch.audio.worker.DecodingJob`."""
 BYTES = b"B"
 """To the decoder: the bytes that it requested; none at the end of the source."""
 WANTED = b"W"
 """From the decoder: it waits for bytes, see ASK."""
 FORM = b"F"
-"""From the decoder: a JSON object, the fields of `conch.audio.intake.Form`."""
+"""From the decoder: a JSON object, the fields of `conch.audio.intake.SampleFormat`."""
 SAMPLES = b"S"
 DONE = b"D"
 """From the decoder: a JSON list of warnings; the audio has ended."""
@@ -40,7 +40,7 @@ def kind_and_size(head: bytes) -> tuple[bytes, int]:
     return kind, size
 
 
-class Connection:
+class SocketEnd:
     """One end of a socket, as a descriptor: it is closed when it is no longer used."""
 
     _descriptor = -1

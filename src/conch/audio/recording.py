@@ -9,9 +9,8 @@ import numpy as np
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks, cut_to_blocks, resampled
 from conch.audio.intake import AudioFile
 from conch.audio.limits import check_duration, check_rate
-from conch.audio.samples import as_floats, tensor_of
 from conch.audio.signal_faults import SignalFaults
-from conch.component import Array
+from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import AudioError, OptionError
 
@@ -176,3 +175,19 @@ def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
 def _are_the_same(file: AudioFile, max_audio_s: float) -> bool:
     blocks = _limited(file, max_audio_s)
     return all(np.abs(block - block[:, :1]).max() < SAME for block in blocks)
+
+
+STEP = np.float32(2**-15)
+"""Difference of two neighbouring 16-bit samples. A power of two, so that no sample is rounded."""
+
+
+def tensor_of(samples: Array) -> str:
+    """Return the name of the tensor that carries samples of this type."""
+    return "PCM16" if samples.dtype == np.int16 else "WAV"
+
+
+def as_floats(samples: Array) -> FloatArray:
+    """Return samples of any shape as FP32; INT16 is divided by 32768, FP32 stays as it is."""
+    if samples.dtype != np.int16:
+        return samples
+    return np.multiply(samples, STEP, dtype=np.float32)

@@ -28,7 +28,7 @@ from conch.audio.messages import (
     HEAD,
     SAMPLES,
     WANTED,
-    Connection,
+    SocketEnd,
 )
 from conch.audio.wav import wav_header
 from conch.wire.errors import AudioError
@@ -46,7 +46,7 @@ KEPT_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DecodingJob:
     """Describes what a decoder is to do."""
 
     name: str
@@ -65,7 +65,7 @@ class _EnoughError(Exception):
 class _Source:
     """The bytes of the process that asks."""
 
-    def __init__(self, connection: Connection, size: int | None, flush: Any) -> None:
+    def __init__(self, connection: SocketEnd, size: int | None, flush: Any) -> None:
         self._connection, self.size, self._flush = connection, size, flush
         self._kept, self._first = bytearray(), 0
         """Latest bytes of a pipe, and the offset of the first of them."""
@@ -99,7 +99,7 @@ class _Source:
 class _Sink:
     """Sends samples, many at a time."""
 
-    def __init__(self, connection: Connection, *, only_form: bool) -> None:
+    def __init__(self, connection: SocketEnd, *, only_form: bool) -> None:
         self._connection, self._only_form = connection, only_form
         self._held = bytearray()
         self._num_bytes = 0
@@ -146,16 +146,16 @@ def _limit() -> None:
     limit_cpu()
 
 
-def _work(connection: Connection) -> None:
+def _work(connection: SocketEnd) -> None:
     """Do the jobs that the other end asks for, one after the other, until it is gone."""
     with suppress(EOFError, OSError):
         while True:
             _, payload = connection.receive()
             limit_cpu()
-            _decode(connection, Job(**json.loads(payload)))
+            _decode(connection, DecodingJob(**json.loads(payload)))
 
 
-def _decode(connection: Connection, job: Job) -> None:
+def _decode(connection: SocketEnd, job: DecodingJob) -> None:
     sink = _Sink(connection, only_form=job.only_form)
     source = _Source(connection, job.size, sink.flush)
     is_file = job.size is not None
@@ -232,7 +232,7 @@ def _start(descriptor: int) -> None:
         try:
             os.closerange(0, descriptor)
             os.closerange(descriptor + 1, descriptor + 64)
-            connection = Connection(descriptor)
+            connection = SocketEnd(descriptor)
             _limit()
             _work(connection)
             code = 0

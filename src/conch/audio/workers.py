@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from conch.audio.messages import JOB, Connection
+from conch.audio.messages import JOB, SocketEnd
 from conch.wire.errors import OverloadedError
 
 MAX_IDLE = 4
@@ -32,7 +32,7 @@ class _Pool:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._idle: list[Connection] = []
+        self._idle: list[SocketEnd] = []
 
     def take(self) -> int:
         """Return our end of the connection with a decoder that has nothing to do."""
@@ -55,7 +55,7 @@ class _Pool:
         """Keep a decoder whose job is done, or end it."""
         os.set_blocking(end, True)
         with self._lock:
-            self._idle.append(Connection(end))
+            self._idle.append(SocketEnd(end))
             del self._idle[:-MAX_IDLE]
 
     def prepare(self) -> None:
@@ -119,8 +119,8 @@ def _python() -> str:
     return str(name if name.name.startswith("python") else Path(sys.prefix, "bin", "python3"))
 
 
-class Decoder(Connection):
-    """The connection with a decoder at work on one job; see `conch.audio.worker.Job`."""
+class DecoderProcess(SocketEnd):
+    """The connection with a decoder at work on one job; see `conch.audio.worker.DecodingJob`."""
 
     def __init__(
         self, name: str, size: int | None, container: str | None, *, only_form: bool = False

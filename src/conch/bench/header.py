@@ -1,4 +1,4 @@
-"""The header of a report: what was measured, where, with which versions."""
+"""Reports as JSON, and their header: what was measured, where, with which versions."""
 
 import os
 import platform
@@ -6,13 +6,45 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args
 
-from conch.bench.records import Flat
+Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | None
+
+_FLAT = "flat"
+Item = TypeVar("Item")
+Flat: TypeAlias = Annotated[Item, _FLAT]
+"""Type of a record's field that the JSON replaces by the field's own fields."""
+
+
+def to_json(value: Any) -> Json:
+    """Return records, mappings, sequences, paths and plain values in a form for `json.dumps`."""
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _object(value)
+    raise TypeError(f"a report holds {type(value).__name__}, which has no JSON")
+
+
+def _object(record: Any) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for item in fields(record):
+        value = to_json(getattr(record, item.name))
+        if isinstance(value, dict) and _FLAT in get_args(item.type):
+            found |= value
+        else:
+            found[item.name] = value
+    return found
+
 
 PACKAGES = (
     "conch",

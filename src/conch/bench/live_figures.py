@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.speed import Latency, latency_ms
+from conch.bench.figures import Latency, latency_ms
 from conch.scoring.error_rates import Scoring, word_error_rate
 from conch.wire.result import Transcript, text_of_words
 

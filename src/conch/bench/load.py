@@ -8,10 +8,13 @@ queue (coordinated omission).
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from tqdm import tqdm
 
 from conch.client.together import all_of
 from conch.wire.errors import ConchError
@@ -145,3 +148,8 @@ async def _load(
     await all_of(client(requests) for requests in clients)
     wall_s = time.perf_counter() - started
     return Load(tuple(sorted(outcomes, key=lambda outcome: outcome.index)), wall_s)
+
+
+def progress(title: str, total: int) -> "tqdm[Any]":
+    """Return a progress bar on standard error, silent if that is not a terminal."""
+    return tqdm(desc=title, total=total, unit="utt", file=sys.stderr, disable=None)

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from conch.bench.figures import RunFigures, run_figures
-from conch.bench.header import Header, header
-from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
-from conch.bench.progress import progress
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header, header
+from conch.bench.load import Load, Offer, Outcome, closed_loop, offer, progress
 from conch.bench.samples import LoadBenchmark, Sample, Send, comparable, load_samples
 from conch.bench.servers import NO_HEADERS, server_of, triton_version
 from conch.client import AsyncClient

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import soundfile
 from numpy.typing import NDArray
 
-from conch.bench.load import Offer
-from conch.bench.progress import progress
+from conch.bench.load import Offer, progress
 from conch.packaged import install
 from conch.scoring import COMPARING, missing
 from conch.scoring.error_rates import Metric
 from conch.scoring.manifest import Utterance, read_manifest, select
-from conch.scoring.recordings import decode
+from conch.wire.errors import BenchError
 
 Send = Literal["waveform", "file"]
 """Whether requests carry samples, or the file for the server to decode."""
@@ -104,3 +105,26 @@ def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
             samples.append(Sample(utterance, audio, recording.sample_rate, recording.duration_s))
             bar.update()
     return samples
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedFile:
+    waveform: NDArray[np.float32]
+    """Mono samples in [-1, 1]; channels are averaged."""
+    sample_rate: int
+    """Hz."""
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.waveform) / self.sample_rate
+
+
+def decode(path: Path) -> DecodedFile:
+    """Decode a file that libsndfile reads."""
+    try:
+        samples, sample_rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise BenchError(f"{path} cannot be decoded: {error}") from None
+    if not len(samples):
+        raise BenchError(f"{path} holds no samples")
+    return DecodedFile(np.ascontiguousarray(samples.mean(axis=1)), int(sample_rate))

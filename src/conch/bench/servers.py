@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tritonclient.utils import InferenceServerException
 
-from conch.client.address import Address
-from conch.client.endpoint import Endpoint
+from conch.client.endpoint import Address, Endpoint
 from conch.client.gateway import is_gateway
 from conch.client.triton_grpc import channel_options
 from conch.scoring import require

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.header import Header, header
-from conch.bench.load import closed_loop
-from conch.bench.progress import progress
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header, header
+from conch.bench.load import closed_loop, progress
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
 from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors, read_rttm

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conch.bench.header import Header, header
-from conch.bench.load import Load, Offer, closed_loop, offer
-from conch.bench.progress import progress
-from conch.bench.records import Flat
+from conch.bench.figures import Latency, latency_ms, rtfx
+from conch.bench.header import Flat, Header, header
+from conch.bench.load import Load, Offer, closed_loop, offer, progress
 from conch.bench.report import origin
 from conch.bench.samples import LoadBenchmark
 from conch.bench.servers import server_of, triton_version
-from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.client import AsyncClient, Speech
 from conch.scoring.error_rates import accuracy, word_errors
 from conch.scoring.tables import number, percent, table
@@ -46,7 +44,7 @@ class SynthesisBenchmark(LoadBenchmark):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardSpeech:
     """The audio of one text as a listener gets it."""
 
     first_s: float
@@ -94,7 +92,7 @@ def joined_to(texts: Iterable[str], characters: int) -> list[str]:
     return found
 
 
-async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> Heard:
+async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> HeardSpeech:
     """Speak a text, and return its audio with its times."""
     began = time.perf_counter()
     first_s, late_s, audio_s, pieces = 0.0, 0.0, 0.0, list[Any]()
@@ -108,7 +106,7 @@ async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> Hear
                 late_s = max(late_s, now - first_s - audio_s)
                 audio_s = part.spoken.duration
                 pieces.append(part.waveform)
-    return Heard(first_s, late_s, Speech(np.concatenate(pieces), b"", part.spoken), words)
+    return HeardSpeech(first_s, late_s, Speech(np.concatenate(pieces), b"", part.spoken), words)
 
 
 def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
@@ -138,7 +136,7 @@ async def _measured(
         url, connections=offered.connections, headers=benchmark.headers
     ) as client:
 
-        async def send(index: int) -> Heard:
+        async def send(index: int) -> HeardSpeech:
             return await heard(client, texts[index % len(texts)], options)
 
         await closed_loop(send, WARMUP, HEARD)
@@ -167,7 +165,7 @@ async def _measured(
 
 
 async def _recognised(
-    client: AsyncClient, texts: Sequence[str], load: Load[Heard]
+    client: AsyncClient, texts: Sequence[str], load: Load[HeardSpeech]
 ) -> tuple[float | None, float | None]:
     """Return word error rate and word time difference of the audio, by the server's best path."""
 

@@ -1,4 +1,4 @@
-"""One call of a component, and the steps that it passes on its way there and back."""
+"""One call of a component, its errors, and the steps that it passes on its way there and back."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from typing import Protocol
 
 from conch.bls.deadline import Deadline
 from conch.component import Array
+from conch.wire.errors import ComponentError
 from conch.wire.stream_place import StreamPlace
 
 START_PATIENCE_S = 5.0
@@ -88,3 +89,19 @@ class Components(Protocol):
     def give_up(self, model: str) -> None:
         """Raise ComponentAwayError from the calls in flight of a component that was replaced."""
         ...
+
+
+UNLOADED = "the model is being unloaded; try again"
+"""Message to the requests of a model that is being unloaded."""
+
+
+class ComponentAwayError(ComponentError):
+    """A component has died or is being replaced: a call may be repeated, streams are lost."""
+
+
+class ComponentHungError(ComponentAwayError):
+    """A component did not answer this call and was ended: the call may be the cause."""
+
+
+class StreamLostError(ComponentAwayError):
+    """A component does not know a stream that was open."""

@@ -61,11 +61,14 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return process, user
 
 
-class Channel:
+class FrameChannel:
     """A connection between two processes. Frames of one direction keep their order."""
 
     def __init__(
-        self, connection: socket.socket, received: Received, closed: "Callable[[Channel], None]"
+        self,
+        connection: socket.socket,
+        received: Received,
+        closed: "Callable[[FrameChannel], None]",
     ) -> None:
         """Take a connected stream socket; nothing is read before `start`.
 
@@ -79,7 +82,6 @@ class Channel:
         self._reader = threading.Thread(target=self._read, name="channel", daemon=True)
 
     def start(self) -> None:
-        """Start to read."""
         self._reader.start()
 
     def send(self, frame: Frame) -> None:

@@ -32,7 +32,6 @@ class ConcurrencyLimits:
         self._semaphores: dict[str, PrioritySemaphore] = {}
 
     def at(self, model: str) -> PrioritySemaphore:
-        """Return the semaphore of a component."""
         if model not in self._semaphores:
             self._semaphores[model] = PrioritySemaphore(self._most(model), OLDEST_OF)
         return self._semaphores[model]

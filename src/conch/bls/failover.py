@@ -18,8 +18,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from conch.bls.call import Call, Components, Outputs, Send
-from conch.bls.errors import ComponentAwayError, ComponentHungError, StreamLostError
+from conch.bls.call import (
+    Call,
+    ComponentAwayError,
+    ComponentHungError,
+    Components,
+    Outputs,
+    Send,
+    StreamLostError,
+)
 from conch.bls.metrics import CALLS_REPEATED, Metrics, outcome
 from conch.bls.on_demand import OnDemand
 from conch.wire.errors import MissingModelError

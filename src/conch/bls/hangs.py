@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from conch.bls.call import START_PATIENCE_S, Call
-from conch.bls.errors import ComponentAwayError, ComponentHungError
+from conch.bls.call import START_PATIENCE_S, Call, ComponentAwayError, ComponentHungError
 from conch.bls.metrics import HANGS, Metrics
 from conch.bls.model_processes import ModelProcesses
 from conch.bls.traits import OwnComponents, Traits, traits_of

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from conch.bls.access_log import AccessRecord
-from conch.bls.call import Components
-from conch.bls.errors import UNLOADED
+from conch.bls.call import UNLOADED, Components
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
 from conch.wire import health

@@ -20,8 +20,8 @@ from itertools import count
 from queue import SimpleQueue
 
 from conch.bls.access_log import AccessRecord
-from conch.bls.channel import POLL_S, Channel, Header, Trusts, encoded, peer_of
-from conch.bls.errors import UNLOADED
+from conch.bls.call import UNLOADED
+from conch.bls.channel import POLL_S, FrameChannel, Header, Trusts, encoded, peer_of
 from conch.bls.service import Message, Responder
 from conch.component import Array
 from conch.wire.errors import (
@@ -72,7 +72,7 @@ class Relay:
         self._patience_s = patience_s
         self._numbers = count()
         self._lock = threading.Lock()
-        self._channel: Channel | None = None
+        self._channel: FrameChannel | None = None
         self._waiting: dict[int, _Waiting] = {}
         """Requests that the host has, by number."""
         self._arrived: SimpleQueue[tuple[Message, Responder] | None] = SimpleQueue()
@@ -132,7 +132,7 @@ class Relay:
         except OSError:
             self._lost(number)
 
-    def _connected(self, until: float) -> Channel:
+    def _connected(self, until: float) -> FrameChannel:
         """Return the connection to the host; wait for one that is being loaded, or raise."""
         while not self._closing.is_set():
             if channel := self._channel:
@@ -140,7 +140,7 @@ class Relay:
             connection = socket.socket(socket.AF_UNIX)
             is_there = connection.connect_ex(self._address) == 0
             if is_there and self._trusts(*peer_of(connection)):
-                made = Channel(connection, self._received, self._closed)
+                made = FrameChannel(connection, self._received, self._closed)
                 with self._lock:
                     self._channel = made
                 made.start()
@@ -170,7 +170,7 @@ class Relay:
             text = header["error"]
             waiting.responder.fail(from_wire(text) or InternalError(text))
 
-    def _closed(self, channel: Channel) -> None:
+    def _closed(self, channel: FrameChannel) -> None:
         with self._lock:
             if self._channel is channel:
                 self._channel = None

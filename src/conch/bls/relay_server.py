@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from conch.bls.channel import POLL_S, Channel, Header, Trusts, encoded, peer_of
-from conch.bls.errors import UNLOADED
+from conch.bls.call import UNLOADED
+from conch.bls.channel import POLL_S, FrameChannel, Header, Trusts, encoded, peer_of
 from conch.bls.service import Answer, Message, Responder, Start
 from conch.component import Array
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error, to_wire
@@ -93,7 +93,7 @@ class _Peer:
         self._taken, self._peers = taken, peers
         # A thread for this peer: the event loop must not wait for one that does not read.
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="relay-answers")
-        self._channel = Channel(connection, self._received, self._closed)
+        self._channel = FrameChannel(connection, self._received, self._closed)
         peers.add(self)
         self._channel.start()
 
@@ -121,7 +121,7 @@ class _Peer:
             client.fail(public_error(error))
             client.end()
 
-    def _closed(self, channel: Channel) -> None:
+    def _closed(self, channel: FrameChannel) -> None:
         for client in list(self.clients.values()):
             client.has_cancelled = True
         self._sender.shutdown(wait=False, cancel_futures=True)

@@ -59,9 +59,7 @@ class Responder(Protocol):
         """Return whether the client has given up."""
         ...
 
-    def send(self, answer: Answer) -> None:
-        """Send an answer."""
-        ...
+    def send(self, answer: Answer) -> None: ...
 
     def fail(self, error: TranscriptionError) -> None:
         """Send an error; only `end` may follow."""

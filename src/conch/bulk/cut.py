@@ -36,7 +36,7 @@ SpeechProbs = Callable[[FloatArray, FloatArray | None], tuple[FloatArray, FloatA
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RequestPiece:
     """A stretch of a channel that is one request."""
 
     channel: int
@@ -50,10 +50,10 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutRecording:
     """A long recording in pieces, and what its transcript says of the whole."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RequestPiece, ...]
     duration: float
     """Seconds."""
     channels: tuple[int, ...]
@@ -69,7 +69,9 @@ def is_cuttable(options: RecognitionOptions) -> bool:
     return options.vad and not (options.lm_context or options.vad_state or is_heard_whole)
 
 
-def cut(data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float) -> Cut:
+def cut(
+    data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float
+) -> CutRecording:
     """Return where to cut a recording. One without a good pause stays whole.
 
     `options` are those of the request, for which `is_cuttable`. Pieces are a little longer than
@@ -77,17 +79,17 @@ def cut(data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, pie
     lacks the requested channel.
     """
     recording = _opened(data, options)
-    pieces: list[Piece] = []
+    pieces: list[RequestPiece] = []
     for number, blocks in recording.channels.items():
         rules = segment_rules(options)
         pieces += _channel_pieces(number, blocks, rules, speech_probs, piece_s)
     channels = tuple(filter(None, recording.channels))
-    return Cut(tuple(pieces), recording.duration, channels, recording.warnings)
+    return CutRecording(tuple(pieces), recording.duration, channels, recording.warnings)
 
 
 def audio_of(
-    data: bytes, options: RecognitionOptions, pieces: Sequence[Piece]
-) -> Iterator[tuple[Piece, FloatArray]]:
+    data: bytes, options: RecognitionOptions, pieces: Sequence[RequestPiece]
+) -> Iterator[tuple[RequestPiece, FloatArray]]:
     """Yield the samples of pieces, each channel's in order of time, as the server decodes them."""
     recording = _opened(data, options)
     for number, blocks in recording.channels.items():
@@ -106,7 +108,7 @@ def audio_of(
             held, start = held[piece.end - start :], min(piece.end, have)
 
 
-def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
+def joined(cut: CutRecording, parts: Sequence[Transcript], nbest: int) -> Transcript:
     """Return the transcript of a recording from those of its pieces, in order.
 
     It equals the answer to one request for the whole, except for the timings, and that the text of
@@ -147,10 +149,10 @@ def _channel_pieces(
     rules: SegmentRules,
     speech_probs: SpeechProbs,
     piece_s: float,
-) -> list[Piece]:
+) -> list[RequestPiece]:
     segmenter = Segmenter(rules)
     vad = _Vad(speech_probs)
-    pieces: list[Piece] = []
+    pieces: list[RequestPiece] = []
     start, vad_state = 0, ""
     spans: list[Span] = []
     for block in blocks:
@@ -162,17 +164,17 @@ def _channel_pieces(
             if span.start - before.end >= MIN_PAUSE_S * SAMPLE_RATE:
                 # Behind a long silence the end of the segment before it is no longer kept.
                 end = max(before.end, span.start - LEAD_FRAMES * VAD_FRAME_SAMPLES)
-                pieces.append(Piece(number, start, end, vad_state))
+                pieces.append(RequestPiece(number, start, end, vad_state))
                 start, vad_state = end, text_of_state(vad.state_at(end))
     spans += segmenter.flush(blocks.num_samples)
-    pieces.append(Piece(number, start, blocks.num_samples, vad_state))
+    pieces.append(RequestPiece(number, start, blocks.num_samples, vad_state))
     probs = np.concatenate(vad.probs) if vad.probs else np.zeros(0, np.float32)
     if [span for piece in pieces for span in _spans_of(piece, probs, rules)] != spans:
-        return [Piece(number, 0, blocks.num_samples)]
+        return [RequestPiece(number, 0, blocks.num_samples)]
     return pieces
 
 
-def _spans_of(piece: Piece, probs: FloatArray, rules: SegmentRules) -> list[Span]:
+def _spans_of(piece: RequestPiece, probs: FloatArray, rules: SegmentRules) -> list[Span]:
     """Return the segments that the server finds in a piece, in samples of the recording."""
     segmenter = Segmenter(rules)
     first, last = piece.start // VAD_FRAME_SAMPLES, -(-piece.end // VAD_FRAME_SAMPLES)

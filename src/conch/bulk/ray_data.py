@@ -13,7 +13,7 @@ from typing import Any
 
 from conch.bulk.node_server import NodeServer
 from conch.bulk.plan import Shard
-from conch.bulk.work import Job, Outcome, Unit
+from conch.bulk.work import Job, ShardOutcome, WorkUnit
 from conch.bulk.worker import Transcriber, cut_units
 from conch.wire.errors import BulkError
 from conch.wire.hosts import host_port, is_loopback
@@ -108,7 +108,7 @@ def _silent() -> Iterator[None]:
 
 def outcomes(
     shards: Sequence[Shard], job: Job, nodes: Sequence[str]
-) -> Generator[Outcome, None, None]:
+) -> Generator[ShardOutcome, None, None]:
     """Yield the outcomes of units as Ray Data finishes them; raise a worker's BulkError."""
     import ray
     from ray.data import ActorPoolStrategy, DataContext
@@ -121,7 +121,7 @@ def outcomes(
     chosen = (part for name, asked in job.weights.items() if asked for part in (f"--{name}", asked))
     address = NodeAddress(job.run, (*job.command, *chosen), models)
     servers = [] if job.urls else [address.actor(node) for node in nodes]
-    units = [{"unit": pickle.dumps(Unit(shard.name, shard.sources))} for shard in shards]
+    units = [{"unit": pickle.dumps(WorkUnit(shard.name, shard.sources))} for shard in shards]
     try:
         with _explained():
             # A server that does not start ends the run here, not at each unit.

@@ -1,12 +1,15 @@
 """The driver of a bulk run: the shards to do, and the outcomes."""
 
 import json
+import socket
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from conch import __version__
 from conch.bulk import ray_data
@@ -15,23 +18,23 @@ from conch.bulk.lock import locked
 from conch.bulk.plan import SHARD, Shard, check_asked, not_planned, shards_of, without_done
 from conch.bulk.rows import SCHEMA, rows_of
 from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
-from conch.bulk.watch import watched
-from conch.bulk.work import Job, Outcome, recorded_outcome
+from conch.bulk.work import Job, ShardOutcome, recorded_outcome
+from conch.client.endpoint import Address
 from conch.wire.errors import BulkError
 from conch.wire.known_speakers import without_voices
 
 READS_AT_ONCE = 16
 
 
-class Events(Protocol):
+class RunEvents(Protocol):
     """Receiver of the progress of a run; of the state of servers on a thread of its own."""
 
     left_out: Counter[str]  # see `sources_of`
 
-    def begun(self, files: int, before: Sequence[Outcome]) -> None:
+    def begun(self, files: int, before: Sequence[ShardOutcome]) -> None:
         """Handle the number of files, and the outcomes of earlier runs."""
 
-    def done(self, outcome: Outcome) -> None:
+    def done(self, outcome: ShardOutcome) -> None:
         """Handle a shard that was written."""
 
     def server_lost(self, url: str, reason: str) -> None:
@@ -44,12 +47,12 @@ class Events(Protocol):
 def run(
     inputs: Sequence[str],
     job: Job,
-    events: Events,
+    events: RunEvents,
     *,
     overwrite: bool = False,
     ray_address: str | None = None,
     files_per_shard: int | None = None,
-) -> list[Outcome]:
+) -> list[ShardOutcome]:
     """Transcribe the missing shards; return the outcomes of all shards.
 
     Raise a BenchError for a broken row of a manifest, and a BulkError if an input or the output
@@ -121,7 +124,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
 
 def _left(
     output: Output, sources: Sequence[Source], size: int | None, kind: str
-) -> tuple[list[Shard], list[Outcome]]:
+) -> tuple[list[Shard], list[ShardOutcome]]:
     """Return the shards to do, and the outcomes of those that are done."""
     found = [name for name in output.names() if SHARD.fullmatch(name)]
     shards = shards_of(sources, size)
@@ -138,3 +141,52 @@ def _left(
     with ThreadPoolExecutor(READS_AT_ONCE) as pool:
         before = list(pool.map(lambda name: recorded_outcome(output, name, kind), names))
     return without_done(shards, found), before
+
+
+LOOK_S = 5.0
+"""Seconds between two looks; the second in a row without an answer counts."""
+CONNECT_S = 5.0
+"""Seconds for a connection. A busy server takes it at once, however late it answers."""
+
+
+def absence(url: str) -> str | None:
+    """Return why no server takes a connection; None if one does."""
+    parts = urlsplit(str(Address.parse(url)))
+    try:
+        socket.create_connection((parts.hostname, parts.port or 0), CONNECT_S).close()
+    except OSError as error:
+        return f"no server answers at {url}: {error}"
+    return None
+
+
+@contextmanager
+def watched(
+    urls: Sequence[str],
+    on_loss: Callable[[str, str], None],
+    on_return: Callable[[str], None],
+    *,
+    look_s: float = LOOK_S,
+    absence: Callable[[str], str | None] = absence,
+) -> Iterator[None]:
+    """Watch servers inside the block; the two functions are called on a thread."""
+    done = threading.Event()
+
+    def look() -> None:
+        misses = dict.fromkeys(urls, 0)
+        while not done.wait(look_s):
+            for url in misses:
+                problem = absence(url)
+                if done.is_set():
+                    return
+                if problem is None and misses[url] > 1:
+                    on_return(url)
+                misses[url] = 0 if problem is None else misses[url] + 1
+                if problem is not None and misses[url] == 2:
+                    on_loss(url, problem)
+
+    threading.Thread(target=look, name="conch-bulk-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        # A look may take as long as a connection does, and its result has no use now.
+        done.set()

@@ -139,7 +139,6 @@ class Sender:
         """Recordings that are being sent, or wait for it."""
 
     async def close(self) -> None:
-        """Close the connection."""
         if self._client is not None:
             await self._client.close()
             self._client = None

@@ -130,7 +130,6 @@ class Output:
         return sorted(leaf for leaf in leaves if leaf and MAKING not in leaf)
 
     def exists(self, name: str) -> bool:
-        """Return whether a file exists."""
         with storage_errors(f"cannot read {self.path(name)}"):
             self._system.invalidate_cache()
             return bool(self._system.exists(f"{self._root}/{name}"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from conch.bulk.cut import Cut, joined
+from conch.bulk.cut import CutRecording, joined
 from conch.bulk.inputs import Source
 from conch.bulk.plan import digest_of
 from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
@@ -49,7 +49,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class WorkUnit:
     """The work of one call."""
 
     shard: str
@@ -75,7 +75,7 @@ def part_of(shard: str, index: int = -1, piece: int = 0) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShardOutcome:
     """A unit's report to the driver about its shard; empty unless the unit wrote it.
 
     It is shown, so that its texts are without the secrets of URLs.
@@ -89,7 +89,7 @@ class Outcome:
     warnings: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, shard: str, rows: Sequence[Row]) -> "Outcome":
+    def of(cls, shard: str, rows: Sequence[Row]) -> "ShardOutcome":
         """Summarise the rows of a shard."""
         return cls(
             shard,
@@ -106,19 +106,19 @@ class Outcome:
         )
 
 
-def recorded_outcome(output: Output, shard: str, kind: str) -> Outcome:
+def recorded_outcome(output: Output, shard: str, kind: str) -> ShardOutcome:
     """Return the outcome of a written shard; raise a BulkError if it is unreadable."""
     try:
         data = json.loads(output.read(f"{DONE}/{shard}.json"))
     except FileNotFoundError:
         name = f"{shard}.{kind}"
-        return Outcome.of(shard, rows_of(output.path(name), output.read(name)))
-    return msgspec.convert(data, Outcome)
+        return ShardOutcome.of(shard, rows_of(output.path(name), output.read(name)))
+    return msgspec.convert(data, ShardOutcome)
 
 
-def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Outcome:
+def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> ShardOutcome:
     """Write a shard whole, and return its outcome."""
-    outcome = Outcome.of(shard, rows)
+    outcome = ShardOutcome.of(shard, rows)
     output.write(f"{DONE}/{shard}.json", json.dumps(asdict(outcome)).encode())
     # Last: from here on it is done.
     output.write(f"{shard}.{job.kind}", shard_bytes(job.kind, rows))
@@ -157,17 +157,17 @@ def format_path(source: Source, format: str) -> str:
     return f"{FILES}/{format}/{'/'.join(parts)}.{format}"
 
 
-def cut_path(unit: Unit, index: int) -> str:
+def cut_path(unit: WorkUnit, index: int) -> str:
     """Return the path of the cut of a long recording, in the folder of work."""
     return f"{WORK}/{unit.shard}/{index:04d}.json"
 
 
-def read_cut(output: Output, name: str) -> Cut:
+def read_cut(output: Output, name: str) -> CutRecording:
     """Return the cut that was written as JSON."""
-    return msgspec.convert(json.loads(output.read(name)), Cut)
+    return msgspec.convert(json.loads(output.read(name)), CutRecording)
 
 
-def joined_answer(cut: Cut, parts: Sequence[Answer], nbest: int) -> Answer:
+def joined_answer(cut: CutRecording, parts: Sequence[Answer], nbest: int) -> Answer:
     """Return the answer for a recording from those for its pieces; one that failed fails all."""
     seconds = sum(part.seconds for part in parts)
     transcripts: list[Transcript] = []
@@ -182,7 +182,7 @@ def joined_answer(cut: Cut, parts: Sequence[Answer], nbest: int) -> Answer:
     return Answer(joined(cut, transcripts, nbest), None, seconds, models)
 
 
-def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
+def finish(job: Job, output: Output, unit: WorkUnit, nbest: int) -> ShardOutcome:
     """Write the shard of a unit, whose own part is written, if all parts exist; then remove them.
 
     The outcome has no files if the shard was not written.
@@ -198,7 +198,7 @@ def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
         there = set(output.names(f"{WORK}/{unit.shard}"))
         needed = [short, *(part for found in parts.values() for part in found)]
         if not {part.rpartition("/")[2] for part in needed} <= there:
-            return Outcome(unit.shard)
+            return ShardOutcome(unit.shard)
         of_short = iter(output.read(short).splitlines())
         for index, source in enumerate(unit.sources):
             if index not in cuts:
@@ -210,7 +210,7 @@ def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
             rows.append(row_of(source, answer, job.options, len(answers)))
     except FileNotFoundError:
         # A recording is not cut yet, or another worker has joined the parts meanwhile.
-        return Outcome(unit.shard)
+        return ShardOutcome(unit.shard)
     outcome = write_shard(job, output, unit.shard, rows)
     output.remove(f"{WORK}/{unit.shard}")
     return outcome

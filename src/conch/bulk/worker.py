@@ -21,8 +21,8 @@ from conch.bulk.sending import Answer, Sender
 from conch.bulk.storage import Output
 from conch.bulk.work import (
     Job,
-    Outcome,
-    Unit,
+    ShardOutcome,
+    WorkUnit,
     cut_path,
     finish,
     read_cut,
@@ -53,7 +53,7 @@ def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
 
     Raise a BulkError if the folder of work cannot be written.
     """
-    unit: Unit = pickle.loads(row["unit"])
+    unit: WorkUnit = pickle.loads(row["unit"])
     options = RecognitionOptions.parse(job.options)
     unit = replace(unit, long=tuple(_long(unit, job, options)))
     yield {"unit": pickle.dumps(unit), "wav": b""}
@@ -62,7 +62,7 @@ def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
             yield {"unit": pickle.dumps(piece), "wav": wav}
 
 
-def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
+def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
     """Return the indices of the recordings to cut."""
     if not cutting.is_cuttable(options):
         return []
@@ -83,11 +83,13 @@ def _long(unit: Unit, job: Job, options: RecognitionOptions) -> list[int]:
     return [index for index, is_so in enumerate(found) if is_so]
 
 
-def _pieces(unit: Unit, job: Job, options: RecognitionOptions) -> Iterator[tuple[Unit, bytes]]:
+def _pieces(
+    unit: WorkUnit, job: Job, options: RecognitionOptions
+) -> Iterator[tuple[WorkUnit, bytes]]:
     """Yield the units of a long recording, with their samples."""
     output, name = Output(job.out), cut_path(unit, unit.index)
 
-    def write_cut(cut: cutting.Cut) -> None:
+    def write_cut(cut: cutting.CutRecording) -> None:
         output.write(name, json.dumps(asdict(cut)).encode())
 
     try:
@@ -104,7 +106,7 @@ def _pieces(unit: Unit, job: Job, options: RecognitionOptions) -> Iterator[tuple
         # It has one piece, which has failed.
         require(output, job.run)
         output.write(unit.part, Answer(None, error).to_json().encode())
-        write_cut(cutting.Cut((cutting.Piece(0, 0, 0),), 0.0, (), ()))
+        write_cut(cutting.CutRecording((cutting.RequestPiece(0, 0, 0),), 0.0, (), ()))
         yield unit, b""
 
 
@@ -141,7 +143,7 @@ class Transcriber:
         outcomes = [self._done(*item) for item in zip(units, batch["wav"], strict=True)]
         return {"outcome": np.array([pickle.dumps(item) for item in outcomes], dtype=object)}
 
-    def _done(self, unit: Unit, wav: bytes) -> Outcome:
+    def _done(self, unit: WorkUnit, wav: bytes) -> ShardOutcome:
         output, job = self._output, self._job
         if output.exists(f"{unit.shard}.{job.kind}"):
             # The worker that wrote it died before it could report that.
@@ -160,7 +162,7 @@ class Transcriber:
         output.write(unit.part, content)
         return finish(job, output, unit, self._nbest)
 
-    async def _rows(self, unit: Unit) -> list[Row]:
+    async def _rows(self, unit: WorkUnit) -> list[Row]:
         short = [item for index, item in enumerate(unit.sources) if index not in unit.long]
         return await all_of(self._row(source) for source in short)
 
@@ -174,7 +176,7 @@ class Transcriber:
             answer = await asyncio.to_thread(write_formats, job, self._output, source, answer)
         return row_of(source, answer, job.options)
 
-    async def _piece(self, unit: Unit, wav: bytes) -> Answer:
+    async def _piece(self, unit: WorkUnit, wav: bytes) -> Answer:
         async def read() -> FloatArray:
             return np.frombuffer(wav, np.float32)
 

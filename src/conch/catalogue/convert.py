@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from conch.catalogue.alone import alone_with
+from conch.cache import alone_with
 from conch.catalogue.checks import UnfitModelError, check_folder
 from conch.catalogue.places import home
 from conch.families import KNOWN_MODELS
@@ -92,7 +92,6 @@ def _check_kind(source: str, kind: object) -> None:
 
 
 def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) -> None:
-    """Convert into a new folder."""
     try:
         # Imported here: they take seconds.
         import torch  # noqa: F401  without it the next two fail late, with a NameError

@@ -7,7 +7,7 @@ from typing import Literal
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.exports import whole_number
-from conch.catalogue.onnx_header import Header, Value
+from conch.catalogue.onnx_header import GraphHeader, Value
 
 Features = Literal["kaldi", "kaldi of 16 bits", "kaldi by default", "nemo", "waveform"]
 """What an encoder takes: log-mel features of Kaldi with icefall's settings, from samples in [-1, 1]
@@ -55,11 +55,11 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Encoder:
+class AcousticEncoder:
     """A network that hears features."""
 
     path: Path
-    header: Header
+    header: GraphHeader
     features: Features = "kaldi"
     num_mels: int = 80
     is_normalised: bool = False
@@ -107,7 +107,7 @@ class Encoder:
         return self.chunk - self.shift + self.subsampling
 
 
-def read_encoder(path: Path, header: Header) -> Encoder:
+def read_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     """Return the encoder of a file as icefall exports it, or raise an UnfitModelError."""
     if header.metadata.get("feature"):
         raise UnfitModelError(
@@ -120,7 +120,7 @@ def read_encoder(path: Path, header: Header) -> Encoder:
         )
     is_live = len(others) > 1
     shift = whole_number(header, path, "decode_chunk_len") if is_live else 0
-    return Encoder(
+    return AcousticEncoder(
         path=path,
         header=header,
         num_mels=x.dims[2] if isinstance(x.dims[2], int) else 80,
@@ -131,7 +131,7 @@ def read_encoder(path: Path, header: Header) -> Encoder:
     )
 
 
-def read_nemo_encoder(path: Path, header: Header) -> Encoder:
+def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     """Return the encoder of a file as sherpa-onnx exports NeMo's, or raise an UnfitModelError."""
     x = header.inputs[0]
     normalises = header.metadata.get("normalize_type", "")
@@ -140,7 +140,7 @@ def read_nemo_encoder(path: Path, header: Header) -> Encoder:
             f"its {path.name} takes features of another kind than NeMo's with normalize_type "
             "per_feature or without any"
         )
-    found = Encoder(
+    found = AcousticEncoder(
         path=path,
         header=header,
         features="nemo",
@@ -178,7 +178,7 @@ def read_nemo_encoder(path: Path, header: Header) -> Encoder:
     )
 
 
-def with_caches(found: Encoder, attention: str, convolution: str) -> Encoder:
+def with_caches(found: AcousticEncoder, attention: str, convolution: str) -> AcousticEncoder:
     """Return a WeNet encoder with caches of these names, or raise an UnfitModelError."""
     header, path = found.header, found.path
     number = partial(whole_number, header, path)
@@ -209,7 +209,7 @@ def with_caches(found: Encoder, attention: str, convolution: str) -> Encoder:
     )
 
 
-def _states(encoder: Header, file: str, shift: int) -> tuple[State, ...]:
+def _states(encoder: GraphHeader, file: str, shift: int) -> tuple[State, ...]:
     """Return the states of a streaming encoder: its inputs but the first, by the same outputs."""
     x, *inputs = encoder.inputs
     num_counters = len(inputs) - (len(encoder.outputs) - 1)

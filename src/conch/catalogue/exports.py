@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.onnx_header import FLOAT16, Header, read_header
+from conch.catalogue.onnx_header import FLOAT16, GraphHeader, read_header
 from conch.wire.errors import ConfigError
 
 PRECISIONS = ("float32", "int8")
@@ -23,7 +23,7 @@ class Network:
     part: str
     """Name among the networks of the folder."""
     path: Path
-    header: Header
+    header: GraphHeader
     takes: str
     """What its caller computes, in words."""
     keeper: str = ""
@@ -66,7 +66,7 @@ def of_precision(files: Sequence[Path], part: str, precision: str) -> Path | Non
     return found[0] if found else None
 
 
-def header_of(path: Path) -> Header:
+def header_of(path: Path) -> GraphHeader:
     """Return the header of a network that is whole and runs on a CPU."""
     try:
         header = read_header(path)
@@ -84,7 +84,7 @@ def header_of(path: Path) -> Header:
     return header
 
 
-def whole_number(header: Header, path: Path, key: str, least: int = 1) -> int:
+def whole_number(header: GraphHeader, path: Path, key: str, least: int = 1) -> int:
     """Return a number of the metadata that is `least` or more."""
     value = header.metadata.get(key, "")
     if not value.isdecimal() or int(value) < least:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from conch.catalogue.alone import alone_with
+from conch.cache import alone_with
 from conch.catalogue.checks import UnfitModelError, check_known
 from conch.catalogue.places import home, state_of
 from conch.families.family import KnownModel

@@ -37,7 +37,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class GraphHeader:
     """What a graph takes and gives."""
 
     metadata: Mapping[str, str]
@@ -59,7 +59,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         return _metadata(data)
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> GraphHeader:
     """Return what the graph of a file takes and gives; the errors are those of `read_metadata`."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         whole = range(len(data))
@@ -75,7 +75,7 @@ def read_header(path: Path) -> Header:
             for node in _places(data, graph, _NODE)
             for place in _places(data, node, _OPERATOR)
         }
-        return Header(
+        return GraphHeader(
             _metadata(data),
             tuple(item for item in inputs if item.name not in weights),
             tuple(_value(data, place) for place in _places(data, graph, _OUTPUT)),

@@ -30,7 +30,7 @@ from conch.wire.options import RecognitionOptions
 if TYPE_CHECKING:
     from conch.bulk.inputs import Source
     from conch.pseudo_labels.journal import Entry
-    from conch.pseudo_labels.labels import Rule
+    from conch.pseudo_labels.labels import LabelFilter
     from conch.pseudo_labels.run import Recogniser
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
@@ -114,14 +114,14 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     from conch.bulk.sending import Sending
     from conch.pseudo_labels.journal import opened
-    from conch.pseudo_labels.labels import Rule, sources_to_label
+    from conch.pseudo_labels.labels import LabelFilter, sources_to_label
     from conch.pseudo_labels.run import transcribe
     from conch.scoring import COMPARING, missing
 
     if lacking := missing(*COMPARING, "fsspec"):
         raise BulkError(f"needs {' and '.join(lacking)}: {install('bench')}")
     wanted = {"split": args.split, "source": args.source}
-    rule = Rule(args.max_cer, args.text, args.cut)
+    rule = LabelFilter(args.max_cer, args.text, args.cut)
     bar = _Bar(rule)
     sources = sources_to_label(args.files, wanted, args.limit, bar.left_out)
     asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
@@ -204,7 +204,7 @@ def recogniser(text: str) -> dict[str, Any]:
     A part that is neither a decoder nor an option continues the value before it:
     `hotwords=uncas,poyser`.
     """
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
 
     pairs: list[str] = []
     for part in text.split(","):
@@ -221,7 +221,9 @@ def recogniser(text: str) -> dict[str, Any]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _write(args: argparse.Namespace, rule: "Rule", entries: "list[tuple[Source, Entry]]") -> None:
+def _write(
+    args: argparse.Namespace, rule: "LabelFilter", entries: "list[tuple[Source, Entry]]"
+) -> None:
     from conch.pseudo_labels.labels import write_labels, write_rejected
 
     answered = [(source, entry) for source, entry in entries if not entry.error]
@@ -245,7 +247,7 @@ def _write(args: argparse.Namespace, rule: "Rule", entries: "list[tuple[Source, 
 
 
 class _Bar(FileBar):
-    def __init__(self, rule: "Rule") -> None:
+    def __init__(self, rule: "LabelFilter") -> None:
         super().__init__("agree", "--rejected")
         self._rule = rule
         self._kept_s = 0.0

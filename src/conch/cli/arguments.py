@@ -3,12 +3,13 @@
 import argparse
 import math
 import re
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
-from conch.cli.signals import interrupt_on_sigterm
 from conch.wire.hosts import is_address
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -131,3 +132,12 @@ def host_and_port(text: str) -> tuple[str, str]:
     if ":" in host and not is_address(host):
         raise argparse.ArgumentTypeError(f"HOST:PORT, as [::1]:9000; got {text!r}")
     return host, port
+
+
+def interrupt_on_sigterm() -> None:
+    """Handle SIGTERM like Ctrl-C, so that no server, child process or folder is left behind."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, on_signal)

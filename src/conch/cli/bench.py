@@ -177,7 +177,7 @@ def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
 
 def presets(text: str) -> list[str]:
     """Return values of the option `accuracy` separated by commas."""
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
 
     names = text.split(",")
     for name in names:
@@ -222,7 +222,7 @@ def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
 def run_live(args: argparse.Namespace) -> int:
     settings = live_benchmark_of(args)
     from conch.bench import live
-    from conch.bench.live_report import markdown
+    from conch.bench.live import markdown
 
     benchmark = live.LiveBenchmark(**settings)
     report = live.run(benchmark)

@@ -61,9 +61,8 @@ def choice_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    """Return the options of the flag `OPTION`."""
     # Imported here, so that `conch --help` does not wait for the client.
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
 
     try:
         return dict(parse_options(args.option, live=live))
@@ -132,8 +131,8 @@ def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
 
 
 def write_json(path: Path, report: Any) -> None:
-    """Write every figure of a report, a record of `conch.bench.records`."""
-    from conch.bench.records import to_json
+    """Write every figure of a report, a record of `conch.bench.header`."""
+    from conch.bench.header import to_json
 
     text = json.dumps(to_json(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     path.write_text(text, encoding="utf-8")

@@ -22,7 +22,7 @@ from conch.wire import formats
 from conch.wire.errors import BulkError
 
 if TYPE_CHECKING:
-    from conch.bulk.work import Job, Outcome
+    from conch.bulk.work import Job, ShardOutcome
 
 FORMATS = ("txt", *(name for name in formats.FORMATS if name != "text"))
 
@@ -181,10 +181,10 @@ class _Bar(FileBar):
         super().__init__("bulk", "the shards")
         self._job = job
 
-    def begun(self, files: int, before: Sequence["Outcome"]) -> None:
+    def begun(self, files: int, before: Sequence["ShardOutcome"]) -> None:
         self.begin(files, sum(outcome.files for outcome in before))
 
-    def done(self, outcome: "Outcome") -> None:
+    def done(self, outcome: "ShardOutcome") -> None:
         self.problems("errors", (f"{name}: {reason}" for name, reason in outcome.errors))
         self.problems("warnings", (f"{name}: warning: {text}" for name, text in outcome.warnings))
         self.update(outcome.files, outcome.audio_s)

@@ -17,8 +17,8 @@ from conch.cli.arguments import (
     output,
     whole,
 )
-from conch.cli.whole_files import write_whole
 from conch.deploy import haproxy
+from conch.whole import write_whole
 from conch.wire.errors import ConfigError
 from conch.wire.hosts import host_port, is_loopback
 
@@ -49,9 +49,9 @@ PORTS = ("http_port", "grpc_port", "stats_port", "peers_port")
 FORM = "HOST or HOST:http=PORT,grpc=PORT,gateway=PORT"
 
 
-def _server(text: str) -> haproxy.Server:
+def _server(text: str) -> haproxy.BackendServer:
     try:
-        return haproxy.Server.parse(text)
+        return haproxy.BackendServer.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{FORM}: {error}; got {text!r}") from None
 
@@ -144,7 +144,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> None:
+def _check(
+    servers: Sequence[haproxy.BackendServer], router: haproxy.Router, is_trusted: bool
+) -> None:
     if not servers:
         raise UsageError(
             f"--server is missing: give {FORM} for each Conch server, as in "

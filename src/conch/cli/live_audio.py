@@ -28,7 +28,7 @@ ASK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class LiveAudio:
+class AudioSource:
     """Chunks of audio, each as soon as it is available."""
 
     sample_rate: int
@@ -37,7 +37,7 @@ class LiveAudio:
     """Mono, float32 or int16 `[samples]`."""
 
 
-def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
+def of_file(path: Path, chunk_ms: int, speed: float) -> AudioSource:
     """Return the chunks of a file, each when it would be spoken, or raise an AudioError."""
     if path.is_fifo():
         raise AudioError(f"{path} is a pipe: conch stream - reads one from stdin")
@@ -46,12 +46,12 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
     except OSError as error:
         raise AudioError(f"{path} cannot be read: {error.strerror}") from None
     rate = decoded.sample_rate
-    return LiveAudio(
+    return AudioSource(
         rate, _paced(cut_to_blocks(_mono(decoded), rate * chunk_ms // 1000), rate, speed)
     )
 
 
-def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> LiveAudio:
+def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> AudioSource:
     """Return the chunks of standard input, each as soon as it is available, or raise an AudioError.
 
     `sample_rate`, in Hz, is that of raw 16-bit little-endian samples; a container has its own. With
@@ -68,13 +68,13 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
         raise AudioError(f"stdin is {error}; --raw reads it as samples anyway") from None
     if container is None:
         size = sample_rate * chunk_ms // 1000 * channels * 2
-        return LiveAudio(sample_rate, _with_pauses(_raw(first, pipe, channels, size)))
+        return AudioSource(sample_rate, _with_pauses(_raw(first, pipe, channels, size)))
     if pipe.seekable() and pipe.tell() == len(first):
         decoded = AudioFile(pipe, "stdin")
     else:
         decoded = AudioFile(_Pipe(first, pipe), "stdin", container=container)
     size = decoded.sample_rate * chunk_ms // 1000
-    return LiveAudio(decoded.sample_rate, _with_pauses(cut_to_blocks(_mono(decoded), size)))
+    return AudioSource(decoded.sample_rate, _with_pauses(cut_to_blocks(_mono(decoded), size)))
 
 
 class _Pipe:
@@ -147,7 +147,7 @@ def _with_pauses(chunks: Chunks) -> Chunks:
             found = NOTHING
 
 
-def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
+def of_microphone(sample_rate: int, chunk_ms: int) -> AudioSource:
     """Return the audio of the default microphone, until interrupted.
 
     An AudioError says that a library is missing or, while chunks are read, the microphone.
@@ -163,7 +163,7 @@ def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
         raise AudioError(
             f"--mic needs the library PortAudio: apt-get install libportaudio2 ({error})"
         ) from None
-    return LiveAudio(sample_rate, _recorded(sounddevice, sample_rate, chunk_ms))
+    return AudioSource(sample_rate, _recorded(sounddevice, sample_rate, chunk_ms))
 
 
 def _recorded(sounddevice: Any, sample_rate: int, chunk_ms: int) -> Chunks:

@@ -59,7 +59,6 @@ FLAGS = """
 
 
 def add_log_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `with_log`."""
     add_flags(parser, FLAGS)
     parser.add_argument(
         "--access-log",

@@ -2,15 +2,17 @@
 
 import argparse
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
-from conch.wire.errors import ConfigError
+from conch.client import OptionValue
+from conch.wire.errors import ConfigError, OptionError
 from conch.wire.known_speakers import option_of
+from conch.wire.option_texts import options_of_text
 from conch.wire.option_values import default_of, describe, kind_of, words_of
-from conch.wire.options import all_options
+from conch.wire.options import RecognitionOptions, all_options
 
 _FOR_PROGRAMS = ("vad_state",)
 """Options without a flag: only programs set them."""
@@ -137,3 +139,19 @@ def _phrases(text: str) -> str:
 
 def _escaped(help: str) -> str:
     return help.replace("%", "%%")
+
+
+def parse_options(pairs: Sequence[str], *, live: bool = False) -> dict[str, OptionValue]:
+    """Return the typed request options of `name=value` pairs, or raise an OptionError."""
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise OptionError(f"an option is written name=value; sent: {pair!r}")
+        if name in texts:
+            raise OptionError(f"option '{name}' is given twice")
+        texts[name] = value
+    options = options_of_text(texts)
+    # Only check them: the server has the defaults of the others.
+    RecognitionOptions.parse(options, live=live)
+    return options

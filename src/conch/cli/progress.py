@@ -80,7 +80,6 @@ class Progress:
             await asyncio.sleep(TICK_S)
 
     def file(self, name: str) -> "FileProgress":
-        """Return the progress of one file."""
         length = self._lengths[name]
         is_long = length is None or length > LONG_S
         return FileProgress(self, length, self._can_stream and is_long)
@@ -102,8 +101,6 @@ class Progress:
 
 
 class FileProgress:
-    """The progress of one file."""
-
     def __init__(self, progress: Progress, length: float | None, is_streamed: bool) -> None:
         self._progress = progress
         self._length = length

@@ -20,16 +20,15 @@ from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, 
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
 from conch.cli.own_server import server_for_voice
 from conch.cli.server_flags import HEADERS, URL, headers_of
-from conch.cli.whole_files import whole_file
 from conch.client import Client, Speech
-from conch.client.address import Address
-from conch.client.endpoint import Endpoint
+from conch.client.endpoint import Address, Endpoint
 from conch.client.gateway import is_gateway, voices_of
 from conch.client.speech import IN_PARTS
 from conch.client.transports import has_streams
 from conch.families import add_voices, all_families, traits
 from conch.families.family import AddedVoice, Voice
 from conch.packaged import install
+from conch.whole import whole_file
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.synthesis import SynthesisOptions
 

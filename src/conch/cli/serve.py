@@ -283,7 +283,7 @@ def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "G
     """Return the gateway's configuration, checked before the server starts."""
     from conch.catalogue.places import find
     from conch.gateway import GatewayService
-    from conch.launcher.ports import require_free, resolve_host
+    from conch.launcher.endpoints import require_free, resolve_host
     from conch.wire.languages import LANGUAGES
 
     config = gateway_config(args)

@@ -7,8 +7,7 @@ from typing import Any
 
 from conch.catalogue.kinds import KINDS
 from conch.cli.arguments import UsageError, add_flags
-from conch.client.address import Address
-from conch.client.endpoint import CA_VARIABLE, request_headers
+from conch.client.endpoint import CA_VARIABLE, Address, request_headers
 from conch.wire.errors import OptionError, ServerError
 from conch.wire.formats import with_options_of
 from conch.wire.options import RecognitionOptions

@@ -19,11 +19,11 @@ from conch.cli.server_flags import (
     given_server,
     with_options_of_formats,
 )
-from conch.cli.whole_files import write_whole
 from conch.client import AsyncClient, joined_parts
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
 from conch.client.transports import has_streams
+from conch.whole import write_whole
 from conch.wire.errors import (
     ConchError,
     ServerLostError,
@@ -81,7 +81,7 @@ JOBS = "--jobs N=4  files in flight"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TranscribeJob:
     """The task of one call of the command."""
 
     format: str
@@ -180,9 +180,11 @@ def _event_loop() -> AbstractContextManager[Any]:
     return nullcontext(asyncio)
 
 
-def _job(args: argparse.Namespace) -> Job:
+def _job(args: argparse.Namespace) -> TranscribeJob:
     options = with_options_of_formats([args.format], given_options(args))
-    job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
+    job = TranscribeJob(
+        args.format, len(args.files), options, args.jobs, args.output, args.output_dir
+    )
     checked_options(options, [args.url])
     if job.output_dir is not None:
         try:
@@ -193,7 +195,7 @@ def _job(args: argparse.Namespace) -> Job:
     return job
 
 
-def _check_outputs(job: Job, names: Sequence[str]) -> None:
+def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
     """Check that each input has an output of its own."""
     if names.count(STDIN) > 1:
         raise UsageError("- (stdin) can be read only once")
@@ -229,7 +231,7 @@ def _title(name: str) -> str:
     return "stdin" if name == STDIN else name
 
 
-def _is_refused(job: Job, name: str) -> bool:
+def _is_refused(job: TranscribeJob, name: str) -> bool:
     """Report a file that cannot be read, before a server is started for it."""
     path = Path(name)
     if name == STDIN or path.is_file() or path.is_fifo():
@@ -259,7 +261,7 @@ class Transcription:
 
     def __init__(
         self,
-        job: Job,
+        job: TranscribeJob,
         client: AsyncClient,
         progress: Progress,
         *,

@@ -9,8 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.address import DEFAULT_URL
-from conch.client.endpoint import Endpoint
+from conch.client.endpoint import DEFAULT_URL, Endpoint
 from conch.client.live import RESUME_S, AsyncLiveStream
 from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
 from conch.client.transports import Transport, connect

@@ -7,8 +7,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.address import DEFAULT_URL
 from conch.client.asynchronous import AsyncClient
+from conch.client.endpoint import DEFAULT_URL
 from conch.client.live import AsyncLiveStream, Resumption
 from conch.client.portal import Portal
 from conch.wire.result import Transcript

@@ -6,6 +6,7 @@ copy them, and their `start_stream` cannot say that no further request follows.
 
 import asyncio
 import io
+import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, nullcontext, suppress
@@ -13,14 +14,14 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.address import Address
-from conch.client.endpoint import Endpoint
-from conch.client.proxies import grpc_proxy
+from conch.client.endpoint import Address, Endpoint
 from conch.client.speech import Speech, speech_of
 from conch.client.timeouts import timeout
 from conch.wire import foreign
@@ -317,3 +318,18 @@ def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> 
             had_request = "sendmsg" not in message or size_of(request) > LARGE_BYTES
             return tensors.unreachable(_where(endpoint), message, had_request=had_request)
     return tensors.error(code, message, _where(endpoint))
+
+
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Variables that gRPC reads; the first that is set holds, for connections without TLS too."""
+PROXY_EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
+
+
+def grpc_proxy(host: str) -> str:
+    """Return the proxy in front of a host, in words and without its password; empty for none."""
+    variable = next((name for name in PROXY_VARIABLES if name in os.environ), "")
+    proxy = urlsplit(os.environ.get(variable, ""))
+    without = next((os.environ[name] for name in PROXY_EXCEPTIONS if name in os.environ), "")
+    if proxy.scheme != "http" or is_here(host) or proxy_bypass_environment(host, {"no": without}):
+        return ""
+    return f"the proxy {proxy.netloc.rpartition('@')[2]} of {variable}"

@@ -11,7 +11,7 @@ Span = tuple[int, int, int, int]
 """Start and end in the old text, start and end in the new one, in Unicode characters."""
 
 
-class Change(NamedTuple):
+class TextEdit(NamedTuple):
     """A stretch of a text, in Unicode characters, and the text that replaces it."""
 
     start: int
@@ -19,7 +19,7 @@ class Change(NamedTuple):
     text: str
 
 
-def changed(text: str, changes: Iterable[Change]) -> tuple[str, list[Span]]:
+def changed(text: str, changes: Iterable[TextEdit]) -> tuple[str, list[Span]]:
     """Return a text after changes, which are in order, and the span of each."""
     pieces: list[str] = []
     spans: list[Span] = []

@@ -28,9 +28,7 @@ MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """One Conch server."""
-
+class BackendServer:
     host: str
     """Name or address; IPv6 without brackets."""
     http_port: int = DEFAULT_PORTS["http"]
@@ -38,7 +36,7 @@ class Server:
     gateway_port: int = DEFAULT_PORTS["gateway"]
 
     @classmethod
-    def parse(cls, text: str) -> "Server":
+    def parse(cls, text: str) -> "BackendServer":
         """Read `HOST[:http=PORT,grpc=PORT,gateway=PORT]`, or raise a ValueError that explains.
 
         A port that is left out is the default.
@@ -66,7 +64,7 @@ class Server:
     @property
     def name(self) -> str:
         """Name in HAProxy, from the server's own address alone: tables know servers by it."""
-        if self == Server(self.host):
+        if self == BackendServer(self.host):
             return self.host
         return f"{self.host}-{self.gateway_port}-{self.http_port}-{self.grpc_port}"
 
@@ -113,7 +111,7 @@ class _At(Template):
     delimiter = "@"
 
 
-def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> str:
+def haproxy_config(servers: Sequence[BackendServer], router: Router, command: str) -> str:
     """Return the text of a configuration for at least one server, without `duplicates`.
 
     `command` is the command line that made it, for its first lines.
@@ -151,7 +149,7 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
     )
 
 
-def duplicates(servers: Sequence[Server]) -> list[str]:
+def duplicates(servers: Sequence[BackendServer]) -> list[str]:
     """Return the addresses that more than one of the servers has."""
     addresses = [item for server in servers for item in server.addresses.values()]
     return [item for place, item in enumerate(addresses) if item in addresses[:place]]

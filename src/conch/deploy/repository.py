@@ -53,7 +53,7 @@ optimization { execution_accelerators {
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorSpec:
     """An input or an output of a model."""
 
     name: str
@@ -69,8 +69,8 @@ class Model:
 
     name: str
     network: Network
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
 
     @property
     def max_batch(self) -> int:
@@ -99,7 +99,7 @@ class Model:
             ]
         )
 
-    def _ends(self, what: str, tensors: Iterable[Tensor]) -> str:
+    def _ends(self, what: str, tensors: Iterable[TensorSpec]) -> str:
         reshape = " reshape: { shape: [ ] }"
         num_axes = 1 if self.max_batch else 0  # of a number
         listed = ",\n".join(
@@ -109,7 +109,7 @@ class Model:
         )
         return f"{what} [\n{listed}\n]\n"
 
-    def _sizes(self, item: Tensor) -> list[int]:
+    def _sizes(self, item: TensorSpec) -> list[int]:
         """Return the sizes that Triton knows: a number for each row is a tensor of one."""
         return [*(item.dims[1:] if self.max_batch else item.dims)] or [1]
 
@@ -154,12 +154,12 @@ def models_of(name: str, networks: Iterable[Network]) -> list[Model]:
     return found
 
 
-def _tensor(item: Any) -> Tensor:
+def _tensor(item: Any) -> TensorSpec:
     kind = _TYPES.get(item.type.removeprefix("tensor(").removesuffix(")"))
     if kind is None:
         raise ConfigError(f"{item.name!r} is a {item.type}, which Triton does not know")
     dims = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in item.shape)
-    return Tensor(item.name, kind, dims)
+    return TensorSpec(item.name, kind, dims)
 
 
 def write_repository(

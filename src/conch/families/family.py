@@ -233,7 +233,7 @@ class Decoder:
     """Options that each value of `accuracy` but fast sets."""
     weights: Mapping[tuple[str, ...], Mapping[str, float]] = field(default_factory=dict)
     """What the opinions on its hypotheses count, by their names in alphabetical order, and what the
-    language model in its search counts (`fusion`): the fields of `conch.wire.weights.Weights`."""
+    language model in its search counts (`fusion`): the fields of `conch.wire.nbest.Weights`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """The web application of a gateway: its routes, and what every request passes through."""
 
 import asyncio
+import difflib
 import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias
 
 from aiohttp import hdrs, web
@@ -13,7 +14,6 @@ from aiohttp import hdrs, web
 from conch.client.triton_grpc import TRACEPARENT
 from conch.gateway import health, models, openapi, options, speech, static
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
-from conch.gateway.addresses import meant_by
 from conch.gateway.answer_log import log_answer
 from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError, api_error
@@ -149,3 +149,29 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
             headers={hdrs.ALLOW: allowed},
         )
     return ApiError(error.status, error.reason)
+
+
+_ELSEWHERE = {
+    "/asr": "/v1/audio/transcriptions",
+    "/inference": "/v1/audio/transcriptions",
+    "/transcribe": "/v1/audio/transcriptions",
+    "/health": "/health/ready",
+    "/healthz": "/health/live",
+}
+"""Addresses here by those of other speech servers and of Kubernetes."""
+
+
+def meant_by(path: str, known: Collection[str]) -> str:
+    """Return the known path that a wrong one is close to, or "".
+
+    >>> meant_by("/audio/transcriptions/", ["/v1/audio/transcriptions", "/v1/models"])
+    '/v1/audio/transcriptions'
+    """
+    bare = "/" + "/".join(filter(None, path.lower().split("/")))
+    if bare in _ELSEWHERE:
+        return _ELSEWHERE[bare]
+    end = bare.removeprefix("/v1")
+    if end.strip("/") and (whole := next((item for item in known if item.endswith(end)), "")):
+        return whole
+    close = difflib.get_close_matches(bare[:200], known, n=1, cutoff=0.87)
+    return close[0] if close else ""

@@ -10,9 +10,9 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from conch.audio.intake import Form, said
+from conch.audio.intake import SampleFormat, said
 from conch.audio.messages import ASK, BYTES, HEAD, WANTED, kind_and_size
-from conch.audio.workers import SILENT_S, Decoder
+from conch.audio.workers import SILENT_S, DecoderProcess
 from conch.client.timeouts import timeout
 from conch.wire.errors import ConchError
 
@@ -26,7 +26,7 @@ class ContainerDecoder:
 
     def __init__(self, container: str, sample_rate: int) -> None:
         """Start the decoder; raise an OverloadedError if no process for it can be started."""
-        self._decoder = Decoder(NAME, None, container)
+        self._decoder = DecoderProcess(NAME, None, container)
         # Of its own: an event loop wants a socket, which would be closed with it.
         self._end = socket.socket(fileno=os.dup(self._decoder.fileno()))
         self._loop = asyncio.get_running_loop()
@@ -37,7 +37,7 @@ class ContainerDecoder:
         """Bytes for which the decoder waits."""
         self._has_ended = False
         self._sample_rate = sample_rate
-        self._form: Form | None = None
+        self._form: SampleFormat | None = None
         self._resampler: soxr.ResampleStream | None = None
 
     async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
@@ -74,7 +74,7 @@ class ContainerDecoder:
             except ConchError:
                 self.stop()
                 raise
-            if isinstance(found, Form):
+            if isinstance(found, SampleFormat):
                 self._form = found
                 if found.rate != self._sample_rate:
                     rates = found.rate, self._sample_rate

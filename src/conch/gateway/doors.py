@@ -88,7 +88,7 @@ RIVA_SPEECH = Door("riva-speech", "grpc", f"{_TTS}/Synthesize", "text", "riva.sp
 RIVA_SPEAK = Door(
     "riva-speak", "grpc", f"{_TTS}/SynthesizeOnline", "live text", "riva.speaking:synthesize_online"
 )
-_WYOMING = "wyoming.connection:Connection"
+_WYOMING = "wyoming.connection:WyomingConnection"
 WYOMING_LISTEN = Door(
     "wyoming-listen", "tcp", "wyoming transcribe", "live audio", _WYOMING, 4 * MIB
 )

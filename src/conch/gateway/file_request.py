@@ -44,8 +44,6 @@ _VAD_FIELDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRequest:
-    """A request for the text of a file."""
-
     options: RecognitionOptions
     format: str
     granularities: frozenset[str]

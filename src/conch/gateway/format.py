@@ -1,10 +1,14 @@
 """`POST /v1/format`: a transcript as subtitles, or in another format for files."""
 
 import asyncio
+import ctypes
 import math
 import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from aiohttp import web
@@ -14,7 +18,6 @@ from conch.client.timeouts import timeout
 from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
-from conch.gateway.own_thread import in_own_thread
 from conch.gateway.reading import body_of
 from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.formats import FORMATS
@@ -168,3 +171,30 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
 
 def _known(confidence: float | None) -> float:
     return math.nan if confidence is None else confidence
+
+
+Result = TypeVar("Result")
+
+
+async def in_own_thread(work: Callable[[], Result]) -> Result:
+    """Return what work returns; a cancellation ends it at its next step in Python.
+
+    A thread of asyncio's own would go on, and a gateway that stops would wait for it.
+    """
+    done: Future[Result] = Future()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(done)
+    except asyncio.CancelledError:
+        ident, ending = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ending)
+        raise

@@ -3,15 +3,14 @@
 import aiohttp
 from aiohttp import web
 
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import LISTEN
-from conch.gateway.listen_messages import Answers, ListenMessages
+from conch.gateway.held import charged_updates, live_session_of
+from conch.gateway.listen_messages import FrameAnswers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession
-from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import error_for_client, hold
+from conch.gateway.socket_session import PROTOCOL, PlainSession, command_in, error_for_client, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
 from conch.wire.errors import AudioError
@@ -78,7 +77,7 @@ class _Listener(PlainSession):
     async def _send_texts(self) -> None:
         query = self._query
         messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
-        answers = Answers()
+        answers = FrameAnswers()
         updates = charged_updates(self._live, self._gateway, self._caller, self._route)
         async for update in updates:
             new = list(messages.after(update))

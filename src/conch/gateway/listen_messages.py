@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
-from conch.session.answers import Calls, joined_answers
+from conch.session.answers import SummedCalls, joined_answers
 from conch.session.resume_state import Cut
 from conch.wire.joining import joined_text
 from conch.wire.result import (
@@ -36,7 +36,7 @@ class ListenMessages:
     def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
         """Begin without text; `has_resume` is for clients that may go on in another session."""
         self._has_resume, self._cut = has_resume, Cut(0.0)
-        self._calls = Calls() if has_stats else None
+        self._calls = SummedCalls() if has_stats else None
         self._shown: tuple[Any, ...] = parts_of(None)
         """Parts of the open utterance that were sent last, and the speakers of its words."""
         self._final: dict[int, str] = {}
@@ -85,7 +85,7 @@ class ListenMessages:
         return {"type": "end", "text": text, "duration": round(self.audio_s, 3), **more}
 
 
-def stats_message(update: LiveUpdate, calls: Calls) -> Message:
+def stats_message(update: LiveUpdate, calls: SummedCalls) -> Message:
     """Return the message of the calls of a session so far."""
     rolling = update.transcript.rolling
     return {
@@ -144,7 +144,7 @@ def segment_message(item: LiveSegment) -> Message:
     }
 
 
-class Answers:
+class FrameAnswers:
     """Gives each frame one transcript; it has the segments and calls of keep-alives before it."""
 
     def __init__(self) -> None:

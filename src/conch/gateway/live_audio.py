@@ -113,7 +113,6 @@ class LiveFrames:
                 yield samples
 
     def _choose(self, first: bytes) -> None:
-        """Choose a decoder by the first bytes."""
         try:
             container = container_of(first)
         except AudioError as error:

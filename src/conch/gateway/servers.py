@@ -60,8 +60,6 @@ def connected(url: str) -> AsyncClient:
 
 
 class Server:
-    """One Conch server."""
-
     def __init__(self, url: str, client: AsyncClient) -> None:
         self.url, self.client = url, client
         self.is_ready = False
@@ -303,7 +301,6 @@ def asking(
     request_id: str,
     entry_point: str = ENTRY_POINTS[0],
 ) -> tensors.Request:
-    """Return the request for the text of a file."""
     others = 16_000, None, entry_point, request_id, options
     return tensors.build([file], *others, default_timeout_s=LONGEST_S)
 

@@ -1,12 +1,14 @@
-"""A live session over a WebSocket: the common part of all dialects."""
+"""A live session over a WebSocket: the common part of all dialects, and Conch's own."""
 
 import asyncio
+import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
 from conch.client.timeouts import timeout
@@ -16,12 +18,7 @@ from conch.gateway.live_session import LiveSession
 from conch.gateway.servers import SessionClient
 from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, OWN_CODES, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
-from conch.wire.errors import (
-    AudioError,
-    InvalidRequestError,
-    OverloadedError,
-    ServerError,
-)
+from conch.wire.errors import AudioError, InvalidRequestError, OverloadedError, ServerError
 from conch.wire.result import strict_json
 
 
@@ -145,3 +142,45 @@ def close_code(error: Exception) -> int:
         case ApiError() | InvalidRequestError():
             return int(aiohttp.WSCloseCode.POLICY_VIOLATION)
     return int(aiohttp.WSCloseCode.INTERNAL_ERROR)
+
+
+PROTOCOL = "conch"
+"""Subprotocol for browsers, which can only send a key as a second one."""
+
+
+class Command(msgspec.Struct):
+    """A text frame of a client; further fields are ignored."""
+
+    type: str
+    text: str = ""
+
+
+_COMMANDS = msgspec.json.Decoder(Command)
+
+
+class PlainSession(SocketSession):
+    """A session whose client sends commands and reads messages."""
+
+    async def fail(self, error: ApiError) -> None:
+        await self._send({"type": "error", "error": error.as_dict()})
+
+    async def _greet(self, **fields: Any) -> None:
+        session, until = f"sess_{secrets.token_hex(12)}", self._expires_at
+        await self._send({"type": "ready", "session": session, **fields, "expires_at": until})
+
+    async def _refuse(self, sent: str | bytes, known: Sequence[str]) -> None:
+        """Report a frame that is no command."""
+        names = ", ".join(known)
+        message = f"a text frame is JSON with a type of {names}; sent: {sent!r:.80}"
+        await self.fail(ApiError(400, message, code="unknown_message"))
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        await self._socket.send(strict_json(message))
+
+
+def command_in(frame: str | bytes) -> Command | None:
+    """Return the command of a frame, None if it is none."""
+    try:
+        return _COMMANDS.decode(frame)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None

@@ -14,9 +14,8 @@ from aiohttp import web
 from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, one_of
 from conch.gateway.listen_query import values_of
-from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import hold
+from conch.gateway.socket_session import PROTOCOL, PlainSession, command_in, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.speech import check_model
 from conch.gateway.state import GATEWAY, cancelled

@@ -19,9 +19,8 @@ from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
 from conch.gateway.sending import StreamedAnswer
-from conch.gateway.served_voices import served_voices
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
-from conch.gateway.voicing import FORMATS, Voicing, counted, encoded
+from conch.gateway.voicing import FORMATS, Voicing, counted, encoded, served_voices
 from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
@@ -42,8 +41,6 @@ TOKENS_A_SECOND = 10
 
 @dataclass(frozen=True, slots=True)
 class SpeechRequest:
-    """A request, checked."""
-
     text: str
     voicing: Voicing
     is_events: bool
@@ -123,8 +120,6 @@ async def speak(request: web.Request) -> web.StreamResponse:
 
 
 class _Answer:
-    """The answer to a request."""
-
     def __init__(self, request: web.Request, asked: SpeechRequest) -> None:
         self._request, self._asked = request, asked
         self._gateway, self._began = request.app[GATEWAY], time.monotonic()

@@ -8,7 +8,10 @@ from typing import Any
 
 from conch.audio.encoding import Encoder
 from conch.client import Speech
+from conch.families import voices
+from conch.families.family import Voice
 from conch.gateway.state import Caller, Gateway
+from conch.wire.entry_points import SYNTHESIS
 from conch.wire.synthesis import SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
@@ -77,3 +80,15 @@ async def encoded(encoder: Encoder, piece: Speech, *, ends: bool = True) -> byte
         return audio + encoder.finish() if ends and piece.spoken.stages else audio
 
     return await asyncio.to_thread(work) if encoder.has_codec else work()
+
+
+async def served_voices(gateway: Gateway) -> list[Voice]:
+    """Return the voices whose components a server has, or loads when it needs them."""
+    speaking = [*dict.fromkeys(voices().values())]
+    needed = {SYNTHESIS[1]}.union(*(item.components for item in speaking))
+    ready = await gateway.servers.ready_models(sorted(needed))
+    if SYNTHESIS[1] not in ready:
+        return []
+    return [
+        voice for item in speaking if ready.issuperset(item.components) for voice in item.voices
+    ]

@@ -6,8 +6,8 @@ with TritonServer(config) as server:
 """
 
 from conch.launcher.config import ServerConfig
+from conch.launcher.loaded_models import without_weights
 from conch.launcher.repositories import shipped_repositories
 from conch.launcher.triton_server import TritonServer
-from conch.launcher.weights import without_weights
 
 __all__ = ["ServerConfig", "TritonServer", "shipped_repositories", "without_weights"]

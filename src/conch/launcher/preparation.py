@@ -12,16 +12,16 @@ from conch.launcher.chosen_weights import (
     with_weights_found,
 )
 from conch.launcher.config import ServerConfig
+from conch.launcher.endpoints import require_free, resolve_host
 from conch.launcher.environment import (
     server_environment,
     shared_memory_shortage,
     trace_environment,
 )
 from conch.launcher.installation import Installation, check_numpy, find_installation, wheel_root
+from conch.launcher.loaded_models import on_demand, with_weights
 from conch.launcher.logs import LOGGER
 from conch.launcher.named_models import copies, with_named_found
-from conch.launcher.on_demand import on_demand
-from conch.launcher.ports import require_free, resolve_host
 from conch.launcher.repositories import (
     check_models,
     check_repository,
@@ -29,7 +29,6 @@ from conch.launcher.repositories import (
     model_names,
     models_with_config,
 )
-from conch.launcher.weights import with_weights
 from conch.wire.entry_points import CODE, CODE_VARIABLE, DECODER_VARIABLE, SERVED_VARIABLE
 from conch.wire.needs import decoder_of_chosen
 

@@ -15,13 +15,12 @@ from conch.launcher.aliases import with_aliases
 from conch.launcher.chosen_weights import with_chosen_weights
 from conch.launcher.command import server_command
 from conch.launcher.config import ServerConfig
-from conch.launcher.endpoints import Endpoints
+from conch.launcher.endpoints import Endpoints, pick_free
 from conch.launcher.healing import Backoff, frozen, stopped_since
 from conch.launcher.keeper import LOOK_S, Keeper
+from conch.launcher.loaded_models import settings_for
 from conch.launcher.logs import LOGGER, tail
 from conch.launcher.named_models import with_named_models
-from conch.launcher.on_demand import settings_for
-from conch.launcher.ports import pick_free
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS

@@ -14,7 +14,7 @@ _NO_SEGMENT = Segment(0.0, 0.0, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class TextPair:
     """A recording or a segment, with both texts."""
 
     start: float
@@ -43,7 +43,6 @@ class Stretch:
         return self.errors / self.characters if self.characters else float(self.errors > 0)
 
     def text(self, side: Side) -> str:
-        """Return the text of a recogniser."""
         return self.text_a if side == "a" else self.text_b
 
     def is_kept(self, max_cer: float) -> bool:
@@ -51,13 +50,13 @@ class Stretch:
         return self.characters > 0 and bool(self.text_b) and self.cer <= max_cer
 
 
-def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
+def whole(a: Transcript, b: Transcript, language: str = "") -> TextPair:
     """Return both texts of a recording; an empty `language` is the transcripts', else English."""
     spoken = language_of(language, a.language, b.language)
     return _stretch(0.0, a.duration, a.text, b.text, spoken)
 
 
-def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch]:
+def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[TextPair]:
     """Return the texts of two recognisers for each segment, in order of time.
 
     The segments are those of the voice activity detection, with which both begin. A segment that
@@ -77,14 +76,14 @@ def _by_span(segments: Sequence[Segment]) -> dict[tuple[float, float], Segment]:
     return {(round(item.start, 2), round(item.end, 2)): item for item in segments}
 
 
-def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> Stretch:
+def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> TextPair:
     scoring = Scoring.of("cer", language)
     # A line of a manifest holds no tab or line end.
     text_a, text_b = " ".join(text_a.split()), " ".join(text_b.split())
     found = word_errors(text_a, text_b, scoring)
     # Without a reference nothing is counted, and then any text is an error.
     errors = found.errors if found.words else len(scoring.tokens(text_b))
-    return Stretch(
+    return TextPair(
         start=start,
         end=end,
         text_a=text_a,

@@ -18,7 +18,7 @@ from conch.bulk.inputs import Source
 from conch.bulk.lock import flocked
 from conch.bulk.plan import check_asked
 from conch.bulk.storage import storage_errors
-from conch.pseudo_labels.compare import Stretch
+from conch.pseudo_labels.compare import TextPair
 from conch.wire.errors import BulkError
 
 SCHEMA = 1
@@ -34,7 +34,7 @@ class Entry:
     """Absolute path."""
     stamp: tuple[int, int]
     """Bytes of the file, and when it was last written, in nanoseconds."""
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[TextPair, ...] = ()
     error: str = ""
     """Why there are no texts; empty if there are."""
 

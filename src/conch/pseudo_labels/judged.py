@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.bulk.inputs import Source
-from conch.pseudo_labels.compare import Side, Stretch
+from conch.pseudo_labels.compare import Side, TextPair
 from conch.pseudo_labels.journal import Entry
 from conch.scoring.error_rates import Scoring, WordErrors, language_of, pooled, word_errors
 from conch.scoring.manifest import Utterance, read_manifest
@@ -19,7 +19,7 @@ THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 class Judged:
     """One label with its reference."""
 
-    stretch: Stretch
+    stretch: TextPair
     errors: WordErrors
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import soundfile
 
-from conch.bulk.cut import Piece, audio_of
+from conch.bulk.cut import RequestPiece, audio_of
 from conch.bulk.inputs import Source, read_audio, sources_of
 from conch.bulk.storage import storage_errors, without_secrets
 from conch.component.waveform import SAMPLE_RATE
-from conch.pseudo_labels.compare import Side, Stretch
+from conch.pseudo_labels.compare import Side, TextPair
 from conch.pseudo_labels.journal import Entry
 from conch.scoring.manifest import spread
 from conch.whole import made_whole
@@ -31,7 +31,7 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LabelFilter:
     """What is kept, and how."""
 
     max_cer: float
@@ -40,7 +40,7 @@ class Rule:
     cut: Path | None = None
     """Folder for the audio of segments; None labels whole files."""
 
-    def is_kept(self, stretch: Stretch) -> bool:
+    def is_kept(self, stretch: TextPair) -> bool:
         """Return whether a stretch gets a label."""
         return stretch.is_kept(self.max_cer)
 
@@ -83,7 +83,7 @@ def problem_of_name(source: Source, manifest: Path) -> str:
     return ""
 
 
-def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]]) -> None:
+def write_labels(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, Entry]]) -> None:
     """Write the manifest of the kept labels; it appears whole.
 
     The columns of an input manifest stay, except those that are written here. Raise a BulkError if
@@ -112,7 +112,7 @@ def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]])
     _write(out, columns, rows())
 
 
-def write_rejected(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]]) -> None:
+def write_rejected(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, Entry]]) -> None:
     """Write the rejected texts with the reason, and failed recordings, or raise a BulkError."""
 
     def rows() -> Iterator[Row]:
@@ -129,14 +129,14 @@ def write_rejected(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]
     _write(out, REJECTED, rows())
 
 
-def _reason(stretch: Stretch) -> str:
+def _reason(stretch: TextPair) -> str:
     lacking = [side for side, text in (("a", stretch.text_a), ("b", stretch.text_b)) if not text]
     if lacking:
         return f"no text by {' and '.join(lacking)}"
     return "other texts" if stretch.characters else "no words in the text by a"
 
 
-def _cells(stretch: Stretch) -> Row:
+def _cells(stretch: TextPair) -> Row:
     return {
         "start": f"{stretch.start:.2f}",
         "end": f"{stretch.end:.2f}",
@@ -162,7 +162,7 @@ def _write(out: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
             file.write(line.encode(errors="backslashreplace"))
 
 
-def _cut(source: Source, kept: Sequence[Stretch], folder: Path) -> list[Path]:
+def _cut(source: Source, kept: Sequence[TextPair], folder: Path) -> list[Path]:
     """Write the audio of segments that is not there yet, 16 kHz mono; return its files."""
     # Two folders may hold files of one name.
     digest = hashlib.sha256(os.fsencode(source.path)).hexdigest()[:8]
@@ -172,11 +172,11 @@ def _cut(source: Source, kept: Sequence[Stretch], folder: Path) -> list[Path]:
     ]
     if all(path.is_file() for path in paths):
         return paths
-    pieces: list[Piece] = []
+    pieces: list[RequestPiece] = []
     for item in kept:
         # Padding may overlap; each sample goes to one segment.
         first = max(round(item.start * SAMPLE_RATE), pieces[-1].end if pieces else 0)
-        pieces.append(Piece(0, first, max(first, round(item.end * SAMPLE_RATE))))
+        pieces.append(RequestPiece(0, first, max(first, round(item.end * SAMPLE_RATE))))
     try:
         audio = audio_of(read_audio(source), RecognitionOptions(), pieces)
         for path, (_, samples) in zip(paths, audio, strict=True):

@@ -5,8 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from conch.audio.recording import Recording, file_recording, waveform_recording
-from conch.audio.samples import as_floats, tensor_of
+from conch.audio.recording import (
+    Recording,
+    as_floats,
+    file_recording,
+    tensor_of,
+    waveform_recording,
+)
 from conch.bls.service import Asked
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE

@@ -6,7 +6,7 @@ from dataclasses import replace
 from conch.wire.result import RollingPasses, Segment, Stage, Transcript, summed_stages
 
 
-class Calls:
+class SummedCalls:
     """The sum of the calls of all answers of one or more streams."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ def joined_answers(answers: Sequence[Transcript]) -> Transcript:
     """Join the answers to the frames of one chunk; there is at least one."""
     if len(answers) == 1:
         return answers[0]
-    calls = Calls()
+    calls = SummedCalls()
     for answer in answers:
         calls.add(answer)
     segments = latest_segments(segment for answer in answers for segment in answer.segments)

@@ -5,10 +5,14 @@ sent again from shortly before the last firm word. The new stream hears some fir
 because the first word after a cut is often misheard; `OverlapRemoval` leaves them out.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from conch.session.answers import Calls, added_passes, latest_segments
+from numpy.typing import NDArray
+
+from conch.session.answers import SummedCalls, added_passes, latest_segments
 from conch.session.clock import (
     has_last_text,
     labels_of,
@@ -16,7 +20,6 @@ from conch.session.clock import (
     shifted_turns,
     shifted_utterance,
 )
-from conch.session.kept_audio import KeptAudio
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import LOST, Cut, ResumeState
 from conch.wire.joining import joined_text
@@ -25,6 +28,51 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.parts import with_turns
 from conch.wire.result import RollingPasses, Segment, Transcript, text_of_words
 from conch.wire.turns import with_speakers_near
+
+MAX_KEPT_S = 180.0
+"""Most seconds of audio to keep. The longest open utterance and four that await their second pass
+have 140 s."""
+
+
+class KeptAudio:
+    """The samples of a session from the current cut on; samples count from the session's start."""
+
+    def __init__(self, sample_rate: int, start: int = 0) -> None:
+        self._most = round(MAX_KEPT_S * sample_rate)
+        self._chunks: deque[NDArray[Any]] = deque()
+        self.start = self.end = start
+        """First sample that is kept, and the first one after all that is kept."""
+
+    def add(self, samples: NDArray[Any]) -> None:
+        """Keep a copy of a chunk of samples [N]."""
+        if len(samples):  # a stream that pauses sends an empty one every half second
+            self._chunks.append(samples.copy())
+            self.end += len(samples)
+
+    def take_back(self, sample: int) -> None:
+        """Remove the last chunk, which began with `sample`; nothing if it was empty."""
+        if self.end > sample:
+            self._chunks.pop()
+            self.end = sample
+
+    def drop_before(self, sample: int) -> None:
+        """Drop the chunks before a sample, and the oldest ones beyond MAX_KEPT_S."""
+        while self._chunks:
+            behind = self.start + len(self._chunks[0])
+            if behind > sample and self.end - self.start <= self._most:
+                break
+            self._chunks.popleft()
+            self.start = behind
+
+    def between(self, start: int, end: int) -> list[NDArray[Any]]:
+        """Return the samples from `start` up to `end`, where a chunk ends, in their chunks."""
+        found = []
+        at = self.start
+        for chunk in self._chunks:
+            if at < end and at + len(chunk) > start:
+                found.append(chunk[max(0, start - at) :])
+            at += len(chunk)
+        return found
 
 
 class JoinedStreams:
@@ -58,7 +106,7 @@ class JoinedStreams:
         self.news: dict[int, bool] = {}
         """Whether each utterance that ended, or got its second pass, with the latest `answer` has
         its last text, by index."""
-        self._calls = Calls()
+        self._calls = SummedCalls()
         self._rolling_before: RollingPasses | None = None
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
@@ -134,7 +182,7 @@ class JoinedStreams:
         if self._is_moved or len(segments) > len(latest.segments):
             latest = self._joined(latest, segments)
         self.news, self._news = self._news, {}
-        self._changed, self._calls = {}, Calls()
+        self._changed, self._calls = {}, SummedCalls()
         # Drop the texts that the next answer need not repeat.
         history_s = self._options.history_s if self._options.repeat_text else -1
         oldest_s = self.state.audio_s - history_s if history_s else float("-inf")

@@ -1,6 +1,5 @@
 """Speech out: a service of a BLS model from text to audio."""
 
-from conch.synthesis.config import SynthesisConfig
-from conch.synthesis.service import Synthesis
+from conch.synthesis.service import Synthesis, SynthesisConfig
 
 __all__ = ["Synthesis", "SynthesisConfig"]

@@ -17,19 +17,40 @@ from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
+from conch.bls.config import BlsConfig
 from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Asked, Message
 from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
-from conch.synthesis.chunks import Growth
-from conch.synthesis.config import SynthesisConfig
 from conch.synthesis.likeness import References, Style
-from conch.synthesis.speaking import Speaking
+from conch.synthesis.speaking import Growth, Speaking
 from conch.wire.errors import TextError
 from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
 from conch.wire.voices import REFERENCES, synthesizer_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisConfig(BlsConfig):
+    """Limits of synthesis, and those of every BLS model."""
+
+    max_wait_s: float = 300.0
+    """Longest wait of a text without a deadline, in seconds, if all before it were made first. A
+    text that would wait longer is refused at once."""
+    max_encoder_calls: int = 2
+    """Calls in flight at once to each component; others wait, and what will be heard first goes
+    first. As many as vocoder has instances: what waits there cannot be overtaken."""
+    max_calls_in_flight: int = 16
+    max_passes_in_flight: int = 1
+    max_text: int = 100_000
+    """Longest text of a streamed answer, in characters."""
+    references: bool = False
+    """Whether requests may have the option `reference`: whoever runs the server has the consent of
+    those who are heard. `conch serve --voices-from-recordings` sets it too."""
+    max_whole_text: int = 10_000
+    """Longest text of an answer in one piece, in characters: its audio takes 6 KB for each."""
+
 
 MODE = "synthesis"
 SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")

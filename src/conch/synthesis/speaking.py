@@ -14,9 +14,52 @@ from conch.bls.concurrency import PART
 from conch.component.arrays import Array, FloatArray
 from conch.component.row import bytes_array
 from conch.families.family import Synthesizer
-from conch.synthesis.chunks import Chunk, Growth
 from conch.wire.sentences import halves, sentences
 from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SpokenWord, SynthesisOptions
+
+SHARE_OF_LEAD = 4
+"""How many times shorter a chunk is than the audio that is still to be played."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of frames that is spoken, inside one that the vocoder gets."""
+
+    start: int
+    end: int
+    first: int
+    """First frame that the vocoder gets."""
+    last: int
+    """Frame after the last that the vocoder gets."""
+
+
+@dataclass(slots=True)
+class Growth:
+    """The length of the next chunk: it starts short, so that the first sound is early."""
+
+    frames: int
+    most: int
+    factor: float
+
+    @classmethod
+    def of(cls, synthesizer: Synthesizer, lead_s: float = 0.0) -> "Growth":
+        """Return the growth of a text before which `lead_s` seconds are still to be played."""
+        most, rate = synthesizer.most_frames, synthesizer.sample_rate
+        frames = lead_s / SHARE_OF_LEAD * rate / synthesizer.frame_samples
+        first = min(most, max(synthesizer.first_frames, frames))
+        return cls(round(first), most, synthesizer.growth)
+
+    def chunks(self, frames: int, before: int, after: int) -> Iterator[Chunk]:
+        """Yield ever longer chunks, whose sound depends on the frames `before` and `after` each."""
+        start = 0
+        while start < frames:
+            left = frames - start
+            # A rest is not worth a call of its own.
+            length = left if left <= self.frames * 3 // 2 else self.frames
+            end = start + length
+            yield Chunk(start, end, max(0, start - before), min(frames, end + after))
+            start, self.frames = end, min(self.most, round(self.frames * self.factor))
+
 
 MOST_TOKENS = 400
 """Most sounds of a sentence; a longer one is read in halves. An acoustic model takes longer for
@@ -28,7 +71,7 @@ LONG_LEAD_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SpokenPiece:
     """The next samples, and the sentence that begins with them."""
 
     samples: FloatArray
@@ -76,7 +119,7 @@ class Speaking:
         """Parts of the text that have no sound, a few of them."""
         return tuple(f"nothing is spoken of {text:.40}" for text in self._silent)
 
-    async def pieces(self) -> AsyncGenerator[Piece, None]:
+    async def pieces(self) -> AsyncGenerator[SpokenPiece, None]:
         """Yield the audio, piece by piece; the next sentence is prepared meanwhile."""
         coming = asyncio.create_task(self._next(self._began))
         try:
@@ -93,7 +136,7 @@ class Speaking:
                     if sentence is not None:
                         # Not before: the first sound would share the cores with it.
                         coming = asyncio.create_task(self._next(self._began + ends_s))
-                    yield Piece(samples, sentence)
+                    yield SpokenPiece(samples, sentence)
                     sentence = None
             self.is_running = False
         finally:

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.bls.call import Call, Outputs, Tensor
-from conch.bls.errors import ComponentAwayError, StreamLostError
+from conch.bls.call import Call, ComponentAwayError, Outputs, StreamLostError, Tensor
 from conch.bls.hangs import HangWatch
 from conch.bls.service import Responder
 from conch.component import Array
 from conch.triton.memory import watch
 from conch.triton.tracing import RequestSpan
-from conch.wire import component_key, foreign, leaving
+from conch.wire import component_calls, foreign
 from conch.wire.entry_points import SERVED_VARIABLE
 from conch.wire.errors import (
     ComponentError,
@@ -98,7 +97,7 @@ class TritonComponents:
 
         timeout_s, number = call.queue_timeout_s(), {}
         if self._hangs.traits(call.model).in_flight:
-            number = {leaving.NUMBER: next(_numbers)}
+            number = {component_calls.NUMBER: next(_numbers)}
         made = loop.run_in_executor(pool, self._call, call, number, timeout_s, give_up)
         try:
             return await asyncio.wait_for(made, None if is_own else POST_PATIENCE_S)
@@ -107,7 +106,7 @@ class TritonComponents:
             if hung is None or (task and task.cancelling()):
                 if number:
                     with suppress(RuntimeError):  # the threads are closed
-                        self._ends.submit(_leave, call, number[leaving.NUMBER])
+                        self._ends.submit(_leave, call, number[component_calls.NUMBER])
                 raise
             raise hung from None
         except TimeoutError as error:
@@ -138,7 +137,7 @@ class TritonComponents:
             model_name=call.model,
             inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
             requested_output_names=list(call.outputs),
-            parameters={**call.parameters, **number, **component_key.own()},
+            parameters={**call.parameters, **number, **component_calls.own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **(_sequence(call.place) if call.place else {}),
         )
@@ -158,7 +157,7 @@ def _leave(call: Call, number: int) -> None:
         model_name=call.model,
         inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
         requested_output_names=[],
-        parameters={leaving.LEAVES: number, **component_key.own()},
+        parameters={component_calls.LEAVES: number, **component_calls.own_key()},
     ).exec()
 
 
@@ -201,7 +200,7 @@ def _is_ready(model: str) -> bool:
     the text of its error after the server has freed it.
     """
     request = pb_utils.InferenceRequest(
-        model_name=model, inputs=[], requested_output_names=[], parameters=component_key.own()
+        model_name=model, inputs=[], requested_output_names=[], parameters=component_calls.own_key()
     )
     response = request.exec()
     return not (response.has_error() and _is_missing(model, response.error().message()))

@@ -26,8 +26,7 @@ from conch.triton.messages import Requests
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.tracing import tracer_of_environment
-from conch.wire.entry_points import DECODER_VARIABLE, SERVED_VARIABLE
-from conch.wire.on_demand import OnDemandSettings
+from conch.wire.entry_points import DECODER_VARIABLE, SERVED_VARIABLE, OnDemandSettings
 
 logger = logging.getLogger(__name__)
 

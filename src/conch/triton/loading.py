@@ -10,8 +10,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from conch.triton.components import TRACEBACK
+from conch.wire.entry_points import OnDemandSettings
 from conch.wire.errors import ComponentError
-from conch.wire.on_demand import OnDemandSettings
 
 TIMEOUT_S = 120.0
 """Seconds for a model to load."""

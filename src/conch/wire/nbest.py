@@ -5,11 +5,35 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from conch.families import decoders
 from conch.wire.joining import joined_text
 from conch.wire.result import Hypothesis
-from conch.wire.weights import Weights
+
+Opinion = Literal["neural", "ngram", "ctc", "attention"]
+"""What may score hypotheses again: a language model, or another acoustic model."""
+
+
+class Weights(NamedTuple):
+    """Factors of the parts of a score, most of them log probabilities. A decoder's own counts 1."""
+
+    lm: float = 0.0
+    ctc: float = 0.0
+    attention: float = 0.0
+    word_bonus: float = 0.0
+    """Nats for each word. They make up for the preference of the other parts for short texts."""
+
+
+def tuned_weights(decoder: str, opinions: frozenset[Opinion]) -> Weights:
+    """Return the weights of a decoder's hypotheses; zeros if nothing scores them or is tuned."""
+    return Weights(**decoders()[decoder].weights.get(tuple(sorted(opinions)), {}))
+
+
+def fusion_weights(decoder: str) -> Weights:
+    """Return the weights of the language model in a decoder's search; zeros without a search."""
+    return Weights(**decoders()[decoder].weights.get(("fusion",), {}))
+
 
 Number = TypeVar("Number", int, float)
 

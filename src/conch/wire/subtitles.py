@@ -92,7 +92,7 @@ class Cue:
     """Who speaks, if known; the first line then begins with that and a colon."""
 
 
-class Token(NamedTuple):
+class SpacedWord(NamedTuple):
     """A word with what stands before it."""
 
     space: str
@@ -127,7 +127,7 @@ def cues(transcript: Transcript) -> list[Cue]:
 
 
 def channel_cues(
-    tokens: Sequence[Token], label: str = "", next_ms: float = inf, audio_end_ms: float = inf
+    tokens: Sequence[SpacedWord], label: str = "", next_ms: float = inf, audio_end_ms: float = inf
 ) -> list[Cue]:
     """Return cues of words with rising starts, each with the label; others begin at `next_ms`."""
     made: list[Cue] = []
@@ -145,7 +145,7 @@ class Block:
     """Words without a long pause between them, and what each cue of them would cost."""
 
     def __init__(
-        self, tokens: Sequence[Token], next_ms: float, label: str, audio_end_ms: float = inf
+        self, tokens: Sequence[SpacedWord], next_ms: float, label: str, audio_end_ms: float = inf
     ) -> None:
         """Measure the words; the next one starts at `next_ms`, which is infinity without one."""
         self._tokens, self._label, self._audio_end_ms = tokens, label, audio_end_ms
@@ -247,7 +247,7 @@ class Block:
         return min(costs, key=costs.__getitem__, default=0)
 
 
-def break_cost(token: Token, after: Token) -> float:
+def break_cost(token: SpacedWord, after: SpacedWord) -> float:
     """Return the cost of the end of a cue or line between two words.
 
     Punctuation is the best place, then before a word that begins a phrase. A pause makes each
@@ -269,20 +269,20 @@ def break_cost(token: Token, after: Token) -> float:
     return cost * (1.0 - pause_ms / _PAUSE_MS)
 
 
-def inner_cost(token: Token, after: Token) -> float:
+def inner_cost(token: SpacedWord, after: SpacedWord) -> float:
     """Return the cost of a cue that spans the place between two words."""
     pause_ms = after.start_ms - token.end_ms - _INNER_PAUSE_MS
     cost = _INNER_PAUSE_PER_S * pause_ms / 1000 if pause_ms > 0 else 0.0
     return cost + (_INNER_SENTENCE if break_cost(token, after) == 0.0 else 0.0)
 
 
-def tokens_of(segments: Sequence[Segment]) -> list[Token]:
+def tokens_of(segments: Sequence[Segment]) -> list[SpacedWord]:
     """Return the words of one channel, with starts that rise by a millisecond at least.
 
     An alignment may give words that overlap or take no time. A word ends where the next begins, at
     the latest.
     """
-    found: list[Token] = []
+    found: list[SpacedWord] = []
     said = ""
     for segment in segments:
         timed = _timed(segment)
@@ -294,7 +294,7 @@ def tokens_of(segments: Sequence[Segment]) -> list[Token]:
                 before = found[-1]
                 start_ms = max(start_ms, before.start_ms + 1)
                 found[-1] = before._replace(end_ms=min(before.end_ms, start_ms))
-            found.append(Token(space, text, start_ms, max(milliseconds(end), start_ms)))
+            found.append(SpacedWord(space, text, start_ms, max(milliseconds(end), start_ms)))
             said = text
     return found
 

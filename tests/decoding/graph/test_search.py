@@ -22,8 +22,7 @@ from conch.decoding.ngram.arpa import read_ngrams
 from conch.graphs.build import DICTIONARY_LOG_PROB, GraphConfig, build_graph
 from conch.graphs.lexicon import read_lexicon
 from conch.wire.errors import ConfigError, InvalidRequestError
-from conch.wire.nbest import ranked
-from conch.wire.weights import Weights
+from conch.wire.nbest import Weights, ranked
 from lab.training.ctc.texts import scored_lists
 
 WIDE = WfstConfig(

@@ -11,7 +11,7 @@ from conch.families.hibari.components import CHANNELS, Acoustic, Vocoder
 from conch.families.hibari.declaration import SAMPLE_RATE
 from conch.families.hibari.signal import noise, waveform
 from conch.families.speech.graphs import VoiceConfig
-from conch.synthesis.chunks import Growth
+from conch.synthesis.speaking import Growth
 from conch.wire.errors import InvalidRequestError
 
 TEXT = "The quick brown fox jumps over the lazy dog, and then it runs away."

@@ -15,9 +15,8 @@ from conch.families.smollm2.model import NeuralLanguageModel, NeuralRescorerConf
 from conch.language.normalize import language_model_words
 from conch.scoring.error_rates import word_errors
 from conch.wire.errors import ConfigError
-from conch.wire.nbest import ranked
+from conch.wire.nbest import ranked, tuned_weights
 from conch.wire.result import Hypothesis
-from conch.wire.weights import tuned_weights
 
 # By transformers 5.23.0 with AutoModelForCausalLM.from_pretrained(folder, gguf_file=…) in float32:
 # the sum of the log probabilities of all tokens behind <|endoftext|>. The last test computes them.

@@ -14,7 +14,7 @@ from wyoming.asr import Transcribe
 from wyoming.audio import AudioChunk
 from wyoming.tts import Synthesize
 
-from conch.gateway import file_request, format, listen_query, plain_session, speak, speech, voicing
+from conch.gateway import file_request, format, listen_query, socket_session, speak, speech, voicing
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime.client_events import read_event
 from conch.gateway.realtime.config import SessionConfig
@@ -136,7 +136,7 @@ def _event(data: bytes) -> None:
                 said = Synthesize.from_event(event)
                 wyoming_speaking.options_asked(said.voice, said.text_format)
 
-    # What a client is told of a field that is missing: see `Connection`.
+    # What a client is told of a field that is missing: see `WyomingConnection`.
     with suppress(KeyError):
         asyncio.run(read())
 
@@ -179,7 +179,7 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
         lambda pairs: speak.query_of(pairs, {}),
         queries(*voicing.OPTIONS, "format"),
     ),
-    "command": (plain_session.command_in, bodies("type", "text")),
+    "command": (socket_session.command_in, bodies("type", "text")),
     "event of realtime": (_realtime, bodies("type", "audio", "session", "event_id")),
     "body of speech": (
         lambda text: speech.read(text.encode(), {}),

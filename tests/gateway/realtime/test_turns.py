@@ -10,7 +10,7 @@ import pytest
 
 from conch.gateway.errors import ApiError
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.realtime.turns import Style, Turns
+from conch.gateway.realtime.turns import EventDialect, Turns
 from conch.gateway.session_stream import LiveSegment
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
 
@@ -161,7 +161,7 @@ def test_speech_without_a_word_ends_as_it_began(turns: Turns, has_segment: bool)
 
 
 def test_without_the_vad_speech_begins_with_its_first_word() -> None:
-    turns = Turns(is_manual=False, style=Style(hears_speech=False))
+    turns = Turns(is_manual=False, style=EventDialect(hears_speech=False))
     assert turns.after(speaking(0, "")) == []
     assert kinds(turns.after(speaking(0, "One"))) == ["speech_started", "delta"]
 
@@ -362,14 +362,14 @@ def test_a_failure_of_the_server_fails_what_a_client_waits_for(turns: Turns) -> 
 
 
 def test_the_beta_has_one_event_for_an_item() -> None:
-    turns = Turns(is_manual=False, style=Style(is_beta=True))
+    turns = Turns(is_manual=False, style=EventDialect(is_beta=True))
     told = turns.after(update(segment(0, "One.", final=True)))
     assert "conversation.item.created" in [event["type"] for event in told]
     assert not {"added", "done"} & set(kinds(told))
 
 
 def test_partials_tell_all_words_in_three_texts() -> None:
-    turns = Turns(is_manual=False, style=Style(has_partials=True))
+    turns = Turns(is_manual=False, style=EventDialect(has_partials=True))
     told = turns.after(speaking(0, "Good", "day to", "yu"))
     parts = [(e["firm"], e["tentative"], e["newest"]) for e in told if e["type"] == "conch.partial"]
     assert parts == [("Good", " day to", " yu")]
@@ -379,7 +379,7 @@ def test_partials_tell_all_words_in_three_texts() -> None:
 
 
 def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
-    turns = Turns(is_manual=True, style=Style(has_partials=True))
+    turns = Turns(is_manual=True, style=EventDialect(has_partials=True))
     turns.after(speaking(0, "Good"))
     turns.after(update(segment(0, "Good day", final=False)))
     told = turns.after(speaking(1, "how", "are", "yu"))
@@ -397,7 +397,7 @@ def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
 
 
 def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> None:
-    turns = Turns(is_manual=True, style=Style(has_partials=True))
+    turns = Turns(is_manual=True, style=EventDialect(has_partials=True))
     told = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
     assert max(len(str(events)) for events in told) < 2 * len(str(told[0]))
     (era,) = turns._eras
@@ -408,7 +408,7 @@ def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> 
 
 
 def test_log_probabilities_are_those_of_words() -> None:
-    turns = Turns(is_manual=False, style=Style(has_logprobs=True))
+    turns = Turns(is_manual=False, style=EventDialect(has_logprobs=True))
     told = turns.after(update(segment(0, "Good day", final=True)))
     tokens = told[-1]["logprobs"]
     assert [token["token"] for token in tokens] == ["Good", " day"]
@@ -428,7 +428,7 @@ class Server:
 
     def __init__(self, seed: int, *, is_manual: bool, corrects: bool) -> None:
         self.random = random.Random(seed)
-        self.turns = Turns(is_manual=is_manual, style=Style(has_partials=True))
+        self.turns = Turns(is_manual=is_manual, style=EventDialect(has_partials=True))
         self.is_manual, self._corrects = is_manual, corrects
         self.audio_s = 0.0
         self.index = 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.bench.speed import Latency
+from conch.bench.figures import Latency
 from conch.wire.errors import ComponentError, OverloadedError
 from lab.fairness.benchmark import During, crowd_of, speech_of
 

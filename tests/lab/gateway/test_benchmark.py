@@ -1,7 +1,7 @@
 """The report of `conch bench gateway`, of figures that are made up."""
 
+from conch.bench.figures import latency_ms
 from conch.bench.header import header
-from conch.bench.speed import latency_ms
 from conch.cli.demo import SPEECH
 from lab.gateway.benchmark import (
     FileFigures,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from conch.bench.figures import Latency
 from conch.bench.live import LiveBenchmark
 from conch.bench.live_figures import figures
-from conch.bench.speed import Latency
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
 from lab.header import lab_header

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from conch.bench.samples import decode
 from conch.scoring.manifest import Utterance, read_manifest
-from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
 from lab.recordings.files import recordings_folder, write_manifest, write_recordings
 from lab.recordings.joined import Joining

@@ -8,7 +8,7 @@ from mortal_components import MortalComponents
 from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, ended_once, serving
 
-from conch.bls.errors import ComponentAwayError
+from conch.bls.call import ComponentAwayError
 from conch.recognition.metrics import STREAMS_RESUMED
 from conch.wire.errors import SessionError
 

@@ -182,7 +182,7 @@ def _write_text(file: BinaryIO, text: str) -> None:
     file.write(struct.pack("<i", len(data)) + data)
 
 
-class Symbols(Sequence[str]):
+class SymbolTable(Sequence[str]):
     """Symbols as bytes, which may be mapped; a text is made when it is read."""
 
     def __init__(self, ends: NDArray[np.int64], texts: NDArray[np.uint8]) -> None:
@@ -268,7 +268,7 @@ def _symbols_in_front(file: BinaryIO) -> tuple[str, tuple[str, ...]]:
     return name, tuple(texts)
 
 
-def _symbols_behind(path: Path, file: BinaryIO) -> tuple[tuple[str, Symbols], int]:
+def _symbols_behind(path: Path, file: BinaryIO) -> tuple[tuple[str, SymbolTable], int]:
     """Return a table that begins here, and where it ends."""
     name = _read_text(file)
     (count,) = _numbers(file, "<q")
@@ -280,7 +280,7 @@ def _symbols_behind(path: Path, file: BinaryIO) -> tuple[tuple[str, Symbols], in
     size = int(ends[-1])
     if size < 0 or behind + size > path.stat().st_size:
         raise ValueError("it ends within its symbols")
-    return (name, Symbols(ends, _mapped(path, np.dtype(np.uint8), behind, size))), behind + size
+    return (name, SymbolTable(ends, _mapped(path, np.dtype(np.uint8), behind, size))), behind + size
 
 
 def _mapped(path: Path, kind: np.dtype[Any], place: int, count: int) -> NDArray[Any]:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.catalogue.encoders import Encoder
+from conch.catalogue.encoders import AcousticEncoder
 from conch.catalogue.exports import check_precision
 from conch.component import Array
-from conch.component.arrays import FloatArray
-from conch.component.log_probs import log_softmax
+from conch.component.arrays import FloatArray, log_softmax
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc.folder import CtcFolder
 from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
@@ -62,7 +61,7 @@ def speech_outputs(
     }
 
 
-def _graph(encoder: Encoder, threads: int) -> EncoderGraph:
+def _graph(encoder: AcousticEncoder, threads: int) -> EncoderGraph:
     return EncoderGraph(encoder, "the CTC model", threads)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
-from conch.catalogue.encoders import Encoder, read_encoder, read_nemo_encoder, with_caches
+from conch.catalogue.encoders import AcousticEncoder, read_encoder, read_nemo_encoder, with_caches
 from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
@@ -17,7 +17,7 @@ from conch.catalogue.exports import (
     read_symbols,
     whole_number,
 )
-from conch.catalogue.onnx_header import Header
+from conch.catalogue.onnx_header import GraphHeader
 from conch.families.ctc.declaration import LIVE
 
 ICEFALL = ("zipformer2_ctc", "zipformer2")
@@ -41,8 +41,8 @@ class CtcFolder:
     folder: Path
     kind: str
     """Name in the metadata, or what the model takes."""
-    recordings: Encoder
-    live: Encoder | None
+    recordings: AcousticEncoder
+    live: AcousticEncoder | None
     """Encoder of live audio; None if there is none."""
     tokens: tuple[str, ...]
     """Symbol of each unit, by the model's numbers."""
@@ -113,7 +113,7 @@ def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
 
 
 def _folder(
-    folder: Path, paths: list[Path], headers: dict[Path, Header], tokens: Path
+    folder: Path, paths: list[Path], headers: dict[Path, GraphHeader], tokens: Path
 ) -> CtcFolder:
     encoders = [_encoder(path, headers[path]) for path in paths]
     first = encoders[0]
@@ -186,10 +186,10 @@ def _pad_tokens(folder: Path) -> list[str]:
     return found
 
 
-def _encoder(path: Path, header: Header) -> Encoder:
+def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     kind, x = header.metadata.get("model_type", ""), header.inputs[0]
     if len(x.dims) == 2 and len(header.inputs) == 1:
-        return Encoder(
+        return AcousticEncoder(
             path=path,
             header=header,
             features="waveform",
@@ -214,9 +214,9 @@ def _normalises(folder: Path) -> bool:
     return not (found and read_json(found[0], dict, "JSON object").get("do_normalize") is False)
 
 
-def _wenet(path: Path, header: Header) -> Encoder:
+def _wenet(path: Path, header: GraphHeader) -> AcousticEncoder:
     subsampling = whole_number(header, path, "subsampling_factor")
-    found = Encoder(
+    found = AcousticEncoder(
         path=path,
         header=header,
         features="kaldi of 16 bits",

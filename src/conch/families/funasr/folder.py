@@ -17,7 +17,7 @@ from conch.catalogue.exports import (
     read_tokens,
     whole_number,
 )
-from conch.catalogue.onnx_header import Header, read_pieces
+from conch.catalogue.onnx_header import GraphHeader, read_pieces
 from conch.families.funasr.declaration import LIVE
 
 MVN, CONFIG, TOKEN_LIST, PIECES = "am.mvn", "config.yaml", "tokens.json", "*.bpe.model"
@@ -48,7 +48,7 @@ class FrontEnd:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunasrFolder:
     network: Path
-    header: Header
+    header: GraphHeader
     front_end: FrontEnd
     tokens: tuple[str, ...]
 
@@ -79,7 +79,7 @@ class OnlineParaformer(FunasrFolder):
     """An online Paraformer, whose encoder takes the features."""
 
     decoder: Path
-    decoder_header: Header
+    decoder_header: GraphHeader
     size: int
     """Values of what the encoder hears in a frame."""
     caches: tuple[tuple[int, ...], ...]
@@ -249,7 +249,7 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
 
 def _network(
     folder: Path, precision: str, name: str, wanted: tuple[str, int, int]
-) -> tuple[Path, Header]:
+) -> tuple[Path, GraphHeader]:
     """Return a network and its header; `wanted`: type, number of inputs, fewest outputs."""
     files = [path for path in files_in(folder, "*model*.onnx") if EMBEDDER not in path.name]
     network = of_precision(files, "model", precision)
@@ -273,7 +273,7 @@ def _network(
     return network, header
 
 
-def _width(network: Path, header: Header) -> int | None:
+def _width(network: Path, header: GraphHeader) -> int | None:
     """Return the number of units that a network writes; None if FunASR's does not say it."""
     width = header.outputs[0].dims[-1:]
     if width and isinstance(width[0], int):
@@ -282,7 +282,7 @@ def _width(network: Path, header: Header) -> int | None:
     return whole_number(header, network, "vocab_size") if has_metadata else None
 
 
-def _front_end(folder: Path, network: Path, header: Header) -> tuple[FrontEnd, dict[str, Any]]:
+def _front_end(folder: Path, network: Path, header: GraphHeader) -> tuple[FrontEnd, dict[str, Any]]:
     """Return how features are made, and what `config.yaml` says; nothing of metadata."""
     x = header.inputs[0]
     size = x.dims[-1] if len(x.dims) == 3 and isinstance(x.dims[-1], int) else 0

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import FloatArray, IntArray
+from conch.component.arrays import FloatArray, IntArray, log_softmax
 from conch.component.kaldi_fbank import FRAME_S
-from conch.component.log_probs import log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.funasr import folder

@@ -12,8 +12,7 @@ import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray
-from conch.component.log_probs import log_softmax
+from conch.component.arrays import FloatArray, log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import words_outputs

@@ -5,8 +5,7 @@ import math
 import numpy as np
 
 from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray
-from conch.component.log_probs import log_softmax
+from conch.component.arrays import FloatArray, log_softmax
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.funasr.declaration import SENSE_VOICE

@@ -17,7 +17,7 @@ import numpy as np
 from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row, RowByRow
-from conch.component.text_step import Change, changed, text_step_outputs
+from conch.component.text_step import TextEdit, changed, text_step_outputs
 from conch.families.inverse_normalizer.digit_runs import followed_in_numbers
 from conch.language.normalize import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
@@ -99,7 +99,7 @@ class InverseNormalizer(RowByRow):
         (language,) = row.texts("language", 1) if "language" in row.inputs else ("",)
         return text_step_outputs(*changed(text, self.changes(text, language)))
 
-    def changes(self, text: str, language: str) -> list[Change]:
+    def changes(self, text: str, language: str) -> list[TextEdit]:
         """Return the changes of a text, in order; without a language, its script decides."""
         language = language or _guessed(text)
         if language not in self._grammars:
@@ -113,7 +113,7 @@ class InverseNormalizer(RowByRow):
             for change in self._han(text, start, end, language)
         ]
 
-    def _english(self, text: str, clause: Sequence[_Said]) -> Iterator[Change]:
+    def _english(self, text: str, clause: Sequence[_Said]) -> Iterator[TextEdit]:
         line = " ".join(said.word for said in clause)
         ends = np.cumsum([len(said.word) + 1 for said in clause])
         for kind, start, end, new in self._found(line, "en"):
@@ -137,16 +137,16 @@ class InverseNormalizer(RowByRow):
                 # An abbreviation at the end of a sentence has the period once.
                 if new.endswith(".") and text[words[-1].end :].startswith("."):
                     new = new[:-1]
-                yield Change(words[0].start, words[-1].end, new)
+                yield TextEdit(words[0].start, words[-1].end, new)
 
-    def _han(self, text: str, start: int, end: int, language: str) -> Iterator[Change]:
+    def _han(self, text: str, start: int, end: int, language: str) -> Iterator[TextEdit]:
         for kind, low, high, new in self._found(text[start:end], language):
             if found := _CHINESE_DATE.fullmatch(new):
                 year, month, day = map(int, found.groups())
                 new = f"{year}年{month}月{day}日"
             elif kind == "time" or (kind == "date" and "/" in new):
                 continue  # 05:30:00 for 五点三十分 is not written
-            yield Change(start + low, start + high, new)
+            yield TextEdit(start + low, start + high, new)
 
     def _find(self, line: str, language: str) -> tuple[tuple[str, int, int, str], ...]:
         """Return kind, start, end and new text of what the grammars find in a line."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from conch.component import Outputs, Row
-from conch.component.text_step import Change, Span, changed, text_step_outputs
+from conch.component.text_step import Span, TextEdit, changed, text_step_outputs
 from conch.families.punctuation.model import (
     CAPITAL,
     LOWER,
@@ -112,7 +112,7 @@ def written(
 
 def _changes(
     text: str, words: Sequence[Word], labels: Labels, inside: Mapping[str, str]
-) -> Iterator[Change]:
+) -> Iterator[TextEdit]:
     begins = True
     cores = [text[word.core_start : word.core_end] for word in words]
     for word, core, behind, mark, case in zip(
@@ -132,7 +132,7 @@ def _changes(
         )
         begins = mark in _ENDS_SENTENCE
         if new != text[word.start : word.end]:
-            yield Change(word.start, word.end, new)
+            yield TextEdit(word.start, word.end, new)
 
 
 def with_case(word: str, case: int, inside: Mapping[str, str]) -> str:

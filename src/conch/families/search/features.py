@@ -5,10 +5,9 @@ from typing import Protocol
 
 import numpy as np
 
-from conch.catalogue.encoders import Encoder
+from conch.catalogue.encoders import AcousticEncoder
 from conch.component.arrays import FloatArray
-from conch.component.kaldi_fbank import KaldiFbank, default_options
-from conch.component.nemo_mel import NemoMel
+from conch.component.kaldi_fbank import KaldiFbank, NemoMel, default_options
 
 _LEAST_VARIANCE = 1e-5
 
@@ -60,7 +59,7 @@ class Samples:
         raise NotImplementedError
 
 
-def extractor_of(encoder: Encoder) -> Extractor:
+def extractor_of(encoder: AcousticEncoder) -> Extractor:
     match encoder.features:
         case "kaldi":
             return Kaldi(encoder.num_mels, 1.0)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from conch.bls.call import Parameter
+from conch.bls.call import ComponentAwayError, Parameter
 from conch.bls.calls import Calls
-from conch.bls.errors import ComponentAwayError
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.search.recogniser import (

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.encoders import Encoder
+from conch.catalogue.encoders import AcousticEncoder
 from conch.catalogue.exports import check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component.arrays import Array, FloatArray
@@ -116,7 +116,7 @@ def joined(states: Sequence[States]) -> tuple[Array, ...]:
 
 
 class EncoderGraph:
-    def __init__(self, encoder: Encoder, what: str, threads: int) -> None:
+    def __init__(self, encoder: AcousticEncoder, what: str, threads: int) -> None:
         """`what` names the encoder in errors."""
         self.encoder, self.extractor = encoder, extractor_of(encoder)
         # Chunks are small: runs side by side wait less for each other than threads of one run.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
-from conch.catalogue.encoders import Encoder, read_encoder, read_nemo_encoder
+from conch.catalogue.encoders import AcousticEncoder, read_encoder, read_nemo_encoder
 from conch.catalogue.exports import (
     TOKENS,
     Network,
@@ -15,7 +15,7 @@ from conch.catalogue.exports import (
     read_tokens,
     whole_number,
 )
-from conch.catalogue.onnx_header import Header
+from conch.catalogue.onnx_header import GraphHeader
 from conch.families.transducer.declaration import LIVE
 
 TYPES = ("zipformer2", "zipformer", "conformer", "lstm", "ebranchformer")
@@ -38,9 +38,9 @@ class Transducer:
     folder: Path
     parts: Mapping[str, Path]
     """The files, by the names in `PARTS`."""
-    headers: Mapping[str, Header]
+    headers: Mapping[str, GraphHeader]
     tokens: tuple[str, ...]
-    encoder: Encoder
+    encoder: AcousticEncoder
     context_size: int = 0
     """Units before the next one that the decoder reads; 0 if it reads all."""
     blank: int = 0
@@ -119,7 +119,7 @@ def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
 
 
 def _transducer(
-    folder: Path, parts: Mapping[str, Path], headers: Mapping[str, Header], tokens: Path
+    folder: Path, parts: Mapping[str, Path], headers: Mapping[str, GraphHeader], tokens: Path
 ) -> Transducer:
     encoder, decoder = headers["encoder"], headers["decoder"]
     name = parts["encoder"].name
@@ -147,7 +147,7 @@ def _transducer(
 
 
 def _nemo(
-    folder: Path, parts: Mapping[str, Path], headers: Mapping[str, Header], tokens: Path
+    folder: Path, parts: Mapping[str, Path], headers: Mapping[str, GraphHeader], tokens: Path
 ) -> Transducer:
     encoder, path = headers["encoder"], parts["encoder"]
     found = read_nemo_encoder(path, encoder)

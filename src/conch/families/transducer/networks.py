@@ -13,8 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.catalogue.onnx_header import INT32
-from conch.component.arrays import FloatArray
-from conch.component.log_probs import log_softmax
+from conch.component.arrays import FloatArray, log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.families.search.graphs import EncoderGraph, FolderConfig, folder_of
 from conch.families.transducer.folder import Lstm, Transducer, read_transducer

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.catalogue.checks import Found, UnfitModelError, read_yaml, readable, size_of
-from conch.catalogue.encoders import Encoder, state_of, with_caches
+from conch.catalogue.encoders import AcousticEncoder, state_of, with_caches
 from conch.catalogue.exports import (
     TOKENS,
     Network,
@@ -18,7 +18,7 @@ from conch.catalogue.exports import (
     read_tokens,
     whole_number,
 )
-from conch.catalogue.onnx_header import Header
+from conch.catalogue.onnx_header import GraphHeader
 from conch.families.wenet.declaration import LIVE
 
 UNITS = ("units.txt", "lang_char.txt", "words.txt", TOKENS)
@@ -48,11 +48,11 @@ _NUM_HYPOTHESES, _CTC_WEIGHT = 10, 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WenetFolder:
     folder: Path
-    encoder: Encoder
+    encoder: AcousticEncoder
     ctc: Path | None
     """The network that writes units, of an export for CPUs; None where the encoder does."""
     decoder: Path
-    decoder_header: Header
+    decoder_header: GraphHeader
     tokens: tuple[str, ...]
     """Symbol of each unit; the first is the blank."""
     edges: tuple[int, int]
@@ -141,7 +141,7 @@ def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
 def _for_gpu(
     folder: Path,
     path: Path,
-    header: Header,
+    header: GraphHeader,
     decoder: Path,
     units: Path,
     training: Mapping[str, Any],
@@ -163,7 +163,7 @@ def _for_gpu(
         raise UnfitModelError(
             f"its {TRAINING} has input_layer {layer!r:.40}; {', '.join(_SUBSAMPLING)} are served"
         )
-    encoder = Encoder(
+    encoder = AcousticEncoder(
         path=path,
         header=header,
         features="kaldi by default",
@@ -208,7 +208,7 @@ def _for_gpu(
 
 
 def _for_cpu(
-    folder: Path, path: Path, header: Header, decoder: Path, units: Path, precision: str
+    folder: Path, path: Path, header: GraphHeader, decoder: Path, units: Path, precision: str
 ) -> WenetFolder:
     ctc = chosen_file(folder, "ctc", precision)
     if ctc is None:
@@ -217,7 +217,7 @@ def _for_cpu(
     _check_gives(header, path, {"output"})
     number = partial(whole_number, header, path)
 
-    encoder = Encoder(
+    encoder = AcousticEncoder(
         path=path,
         header=header,
         features="kaldi by default",
@@ -245,12 +245,12 @@ def _for_cpu(
     )
 
 
-def _check_gives(header: Header, path: Path, wanted: set[str]) -> None:
+def _check_gives(header: GraphHeader, path: Path, wanted: set[str]) -> None:
     if lacking := wanted - {item.name for item in header.outputs}:
         raise UnfitModelError(f"its {path.name} gives no {' and no '.join(sorted(lacking))}")
 
 
-def _decoder(path: Path, wanted: str) -> Header:
+def _decoder(path: Path, wanted: str) -> GraphHeader:
     header, takes = header_of(path), _TAKES[wanted]
     names = {item.name for item in header.inputs}
     if wanted not in {item.name for item in header.outputs} or (names | {REVERSED}) != takes | {

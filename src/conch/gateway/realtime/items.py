@@ -13,7 +13,7 @@ from conch.wire.turns import cut_by_speaker
 
 
 @dataclass(slots=True, eq=False)
-class Utterance:
+class ItemUtterance:
     """One utterance of an item: its text so far, and what of it was sent."""
 
     text: str = ""
@@ -68,7 +68,7 @@ class Item:
     turns: list[Segment] = field(default_factory=list)
     """What speakers say in the final texts, as far as it was not sent."""
     failure: ApiError | None = None
-    utterances: dict[int, Utterance] = field(default_factory=dict)
+    utterances: dict[int, ItemUtterance] = field(default_factory=dict)
     """Utterances that are not final, by index in the session, in order."""
     has_begun: bool = False
     """Whether the client was sent that speech has begun."""

@@ -9,16 +9,16 @@ import aiohttp
 from aiohttp import web
 
 from conch.gateway.access import protocols_in, secret_in
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
+from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.live_audio import RawDecoder
 from conch.gateway.realtime import client_events, events
 from conch.gateway.realtime.client_events import ClientEvent, read_event
 from conch.gateway.realtime.config import LOGPROBS, PARTIALS, SessionConfig
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
-from conch.gateway.realtime.turns import Style, Turns
+from conch.gateway.realtime.turns import EventDialect, Turns
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import SocketSession, hold
 from conch.gateway.sockets import LiveSocket
@@ -85,8 +85,8 @@ class _Session(SocketSession):
             await self._send([events.error_event(error, event_id)])
 
     @property
-    def _style(self) -> Style:
-        return Style(
+    def _style(self) -> EventDialect:
+        return EventDialect(
             is_beta=self._is_beta,
             has_partials=PARTIALS in self._config.include,
             has_logprobs=LOGPROBS in self._config.include,

@@ -22,7 +22,7 @@ from conch.gateway.errors import ApiError
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
-from conch.gateway.realtime.items import Item, Utterance
+from conch.gateway.realtime.items import Item, ItemUtterance
 from conch.gateway.session_stream import LiveSegment
 from conch.wire.result import OpenUtterance
 
@@ -33,7 +33,7 @@ MAX_PLACES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class EventDialect:
     """Which events a client understands and wants."""
 
     is_beta: bool = False
@@ -67,9 +67,9 @@ class Turns:
     the audio that the session got so far, in seconds.
     """
 
-    def __init__(self, *, is_manual: bool, style: Style | None = None) -> None:
+    def __init__(self, *, is_manual: bool, style: EventDialect | None = None) -> None:
         """Begin before the first audio; `is_manual` says whether the client commits its turns."""
-        self.style = style or Style()
+        self.style = style or EventDialect()
         self._is_manual = is_manual
         self._numbers = count()
         self._eras = deque([self._new_era()])
@@ -183,7 +183,7 @@ class Turns:
         result = self._begin_speech(item, spoken.start)
         if item.is_single:
             era.speaking = item
-        item.utterances.setdefault(index, Utterance()).hear(spoken)
+        item.utterances.setdefault(index, ItemUtterance()).hear(spoken)
         return [*result, *self._further_text(item)]
 
     def _end(self, era: _Era, found: LiveSegment) -> list[Event]:
@@ -194,7 +194,7 @@ class Turns:
                 del self._first_heard[segment.index]
             return []
         result = self._begin_speech(item, segment.start)
-        item.utterances.setdefault(segment.index, Utterance()).end(found)
+        item.utterances.setdefault(segment.index, ItemUtterance()).end(found)
         if item.is_single and not item.is_committed:
             era.speaking = None
             result += self._stop_speech(era, item, segment.start, segment.end)

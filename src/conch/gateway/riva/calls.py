@@ -50,7 +50,7 @@ _BY_NAME = {"model_not_loaded": "UNIMPLEMENTED", "session_expired": "ABORTED"}
 """Names of gRPC's codes by the code of an error, which goes before its status."""
 
 
-class Call:
+class RpcCall:
     """A call that is being answered. Each is a stream of requests and of responses for gRPC.
 
     So its key is checked before anything is read, and a unary call is one of each.
@@ -155,7 +155,7 @@ class Call:
             await self._context.abort(code, str(error)[:MAX_DETAILS], tuple(trailers))
 
 
-Answer: TypeAlias = Callable[[Call], Awaitable[None]]
+Answer: TypeAlias = Callable[[RpcCall], Awaitable[None]]
 
 
 def code_of(error: ApiError) -> str:
@@ -163,7 +163,7 @@ def code_of(error: ApiError) -> str:
     return _BY_NAME.get(error.code or "") or _CODES.get(error.status, "INTERNAL")
 
 
-async def observed(call: Call, answer: Answer) -> None:
+async def observed(call: RpcCall, answer: Answer) -> None:
     """Answer a call; turn errors into its status, and count and log the outcome."""
     traceparent = call.metadata.get("traceparent", "")
     TRACEPARENT.set(traceparent if PLACE_IN_TRACE.fullmatch(traceparent) else "")

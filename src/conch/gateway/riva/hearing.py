@@ -16,13 +16,12 @@ from conch.audio.sniffing import (
 from conch.audio.wav import wav_header
 from conch.client import AsyncClient
 from conch.client.timeouts import timeout
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, invalid, overloaded
-from conch.gateway.held import held
+from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.live_audio import LiveFrames, Samples
 from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
-from conch.gateway.riva.calls import Call
+from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.protocol import Message
 from conch.gateway.servers import SessionClient, asking
 from conch.wire.errors import TranscriptionError, from_wire
@@ -35,7 +34,7 @@ _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 """Format tag of WAV and bits of a sample, by encoding."""
 
 
-async def recognize(call: Call) -> None:
+async def recognize(call: RpcCall) -> None:
     gateway, request = call.gateway, await call.request()
     asked = asked_in(request.config, gateway.model_aliases, live=False)
     call.fields = asked.fields
@@ -50,7 +49,7 @@ async def recognize(call: Call) -> None:
         await call.send(response)
 
 
-async def _transcript(call: Call, file: bytes, options: RecognitionOptions) -> Transcript:
+async def _transcript(call: RpcCall, file: bytes, options: RecognitionOptions) -> Transcript:
     digest = await asyncio.to_thread(lambda: hashlib.sha256(file).hexdigest())
 
     async def ask(client: AsyncClient) -> Transcript:
@@ -59,7 +58,7 @@ async def _transcript(call: Call, file: bytes, options: RecognitionOptions) -> T
     return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
 
 
-async def _granted(call: Call, asked: Asked, *, live: bool) -> RecognitionOptions:
+async def _granted(call: RpcCall, asked: Asked, *, live: bool) -> RecognitionOptions:
     """Return the options of a request, without those that the server cannot do and may leave."""
     if not asked.wishes:
         return asked.options
@@ -112,7 +111,7 @@ def _file_of(audio: bytes, asked: Asked, max_audio_s: float) -> bytes:
     return audio
 
 
-async def stream(call: Call) -> None:
+async def stream(call: RpcCall) -> None:
     gateway = call.gateway
     with gateway.session_of(call.caller, call.method.path):
         async with gateway.servers.reserved() as client:
@@ -122,7 +121,7 @@ async def stream(call: Call) -> None:
 class _Stream:
     """One `StreamingRecognize`."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: RpcCall) -> None:
         self._call, self._gateway = call, call.gateway
         self._requests = call.requests()
         self._frames: LiveFrames | None = None

@@ -2,9 +2,9 @@
 
 from conch.gateway.errors import ApiError
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
-from conch.gateway.riva.calls import Call
-from conch.gateway.served_voices import served_voices
+from conch.gateway.riva.calls import RpcCall
 from conch.gateway.state import Gateway
+from conch.gateway.voicing import served_voices
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 
@@ -12,7 +12,7 @@ VOICE_MODEL = "Conch"
 """Model of all voices: clients name a voice as `model.voice`."""
 
 
-async def recognition_config(call: Call) -> None:
+async def recognition_config(call: RpcCall) -> None:
     """Answer with the models; each hears recordings and streams, which clients list apart."""
     gateway = call.gateway
     asked = (await call.request()).model_name
@@ -42,7 +42,7 @@ def _languages(gateway: Gateway, name: str) -> str:
     return "multi"
 
 
-async def synthesis_config(call: Call) -> None:
+async def synthesis_config(call: RpcCall) -> None:
     asked = (await call.request()).model_name
     if asked not in ("", VOICE_MODEL):
         raise ApiError(404, f"no model {asked!r:.80}; this server has {VOICE_MODEL}")

@@ -23,8 +23,6 @@ for _file in FileDescriptorSet.FromString(Path(__file__).with_suffix(".binpb").r
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of a service."""
-
     path: str
     """Path as gRPC calls it: `/package.Service/Method`."""
     request: Message

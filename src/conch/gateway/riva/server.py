@@ -1,16 +1,20 @@
-"""The gRPC port of a gateway, for clients of Riva."""
+"""The gRPC port of a gateway, for clients of Riva, and its `grpc.health.v1`."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
+from conch.client.timeouts import timeout
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import DOORS
-from conch.gateway.riva import health, models
-from conch.gateway.riva.calls import Answer, Call, observed
+from conch.gateway.errors import ApiError, overloaded
+from conch.gateway.riva import models
+from conch.gateway.riva.calls import Answer, RpcCall, observed
 from conch.gateway.riva.protocol import HEALTH, RECOGNITION, SYNTHESIS, Method, methods_of
+from conch.gateway.servers import POLL_S
 from conch.gateway.state import Gateway
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
@@ -22,12 +26,42 @@ MAX_CALLS = 2000
 MESSAGE_HEAD_BYTES = 1 << 20
 """Bytes that a request may have in addition to its audio."""
 
+
+async def check(call: RpcCall) -> None:
+    """Answer whether a service is ready now."""
+    service = (await call.request()).service
+    await call.send(call.method.response(status=_status(call.gateway, service)))
+
+
+async def watch(call: RpcCall) -> None:
+    """Answer whether a service is ready, whenever that changes."""
+    gateway, last = call.gateway, ""
+    if gateway.watches.locked():
+        raise overloaded("no further watch may be open; try again later, or ask by Check")
+    async with gateway.watches:
+        service = (await call.request()).service
+        while not gateway.draining.is_set() or last != "NOT_SERVING":
+            if (status := _status(gateway, service)) != last:
+                last = status
+                await call.send(call.method.response(status=status))
+            with suppress(asyncio.TimeoutError):
+                async with timeout(POLL_S):
+                    await gateway.draining.wait()
+
+
+def _status(gateway: Gateway, service: str) -> str:
+    if service not in ("", RECOGNITION, SYNTHESIS):
+        raise ApiError(404, f"no service {service!r:.80}; there are {RECOGNITION}, {SYNTHESIS}")
+    is_ready = gateway.servers.is_ready and not (gateway.draining.is_set() or gateway.servers.away)
+    return "SERVING" if is_ready else "NOT_SERVING"
+
+
 _ANSWERS: dict[str, Answer] = {
     **{door.address: door.answer for door in DOORS if door.transport == "grpc"},
     f"/{RECOGNITION}/GetRivaSpeechRecognitionConfig": models.recognition_config,
     f"/{SYNTHESIS}/GetRivaSynthesisConfig": models.synthesis_config,
-    f"/{HEALTH}/Check": health.check,
-    f"/{HEALTH}/Watch": health.watch,
+    f"/{HEALTH}/Check": check,
+    f"/{HEALTH}/Watch": watch,
 }
 
 
@@ -49,7 +83,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
         method, answer = found
 
         async def handle(_requests: Any, context: Any) -> None:
-            await observed(Call(self._gateway, method, context), answer)
+            await observed(RpcCall(self._gateway, method, context), answer)
 
         return grpc.stream_stream_rpc_method_handler(handle)
 

@@ -12,13 +12,12 @@ from conch.audio.encoding import Encoder
 from conch.client import AsyncClient, Speech
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.riva.asked import encoding_of, named
-from conch.gateway.riva.calls import Call
+from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
-from conch.gateway.served_voices import served_voices
 from conch.gateway.speech import MAX_INPUT, digest_of
 from conch.gateway.state import Gateway
-from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded
+from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded, served_voices
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.languages import code_of
@@ -104,7 +103,7 @@ def _check_language(sent: str, voice: str) -> None:
         raise invalid("language_code", message)
 
 
-async def synthesize(call: Call) -> None:
+async def synthesize(call: RpcCall) -> None:
     """Answer with the audio of a text, whole."""
     speaker, parts = _Speaker(call), list[Message]()
 
@@ -122,7 +121,7 @@ async def synthesize(call: Call) -> None:
     await call.send(call.method.response(audio=audio, meta={**texts, "words": words}))
 
 
-async def synthesize_online(call: Call) -> None:
+async def synthesize_online(call: RpcCall) -> None:
     """Answer texts with their audio, one after the other, while it is made."""
     speaker = _Speaker(call)
     while (request := await call.next_request()) is not None:
@@ -144,7 +143,7 @@ async def _check_voice(gateway: Gateway) -> None:
 class _Speaker:
     """Speaks the texts of one call; their audio is one file."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: RpcCall) -> None:
         self._call, self._gateway = call, call.gateway
         self._encoder: Encoder | None = None
         self._form: tuple[str, int] | None = None

@@ -28,16 +28,16 @@ from conch.gateway.held import held
 from conch.gateway.live_audio import check_samples
 from conch.gateway.live_session import LiveSession
 from conch.gateway.models import DEFAULT_MODEL
-from conch.gateway.served_voices import served_voices
 from conch.gateway.state import Caller, Gateway
 from conch.gateway.text_pieces import TextPieces, check_waiting
+from conch.gateway.voicing import served_voices
 from conch.gateway.wyoming import hearing, speaking
 from conch.gateway.wyoming.description import described
 from conch.gateway.wyoming.events import Events, samples_of
 from conch.wire.access import made_id
 
 
-class Connection:
+class WyomingConnection:
     """Answers the events of one client, one after the other."""
 
     def __init__(self, gateway: Gateway, events: Events) -> None:

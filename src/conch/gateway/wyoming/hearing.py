@@ -5,9 +5,8 @@ from typing import Any
 
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
 
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import WYOMING_LISTEN
-from conch.gateway.held import held
+from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.models import options_of
 from conch.gateway.state import Caller, Gateway

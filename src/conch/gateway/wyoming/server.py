@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 from conch.gateway.http_server import keep_alive
 from conch.gateway.state import Gateway
-from conch.gateway.wyoming.connection import Connection
+from conch.gateway.wyoming.connection import WyomingConnection
 from conch.gateway.wyoming.events import Events
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
@@ -33,7 +33,7 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
         running.add(task)
         try:
             events = Events(reader, writer, gateway.config.times.send_s)
-            await Connection(gateway, events).run()
+            await WyomingConnection(gateway, events).run()
         except (ConnectionError, asyncio.CancelledError):
             pass  # the client is gone, or the gateway stops
         except Exception:

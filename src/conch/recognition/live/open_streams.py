@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from conch.audio.live import LiveAudio
+from conch.audio.blocks import LiveAudio
 from conch.bls.access_log import NO_MODE, AccessRecord
 from conch.bls.call import Components
 from conch.bls.deadline import Deadline

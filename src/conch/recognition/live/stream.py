@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar, cast
 
-from conch.audio.live import LiveAudio
+from conch.audio.blocks import LiveAudio
 from conch.audio.segmentation import Span, speech_likeness
 from conch.bls.calls import Calls
 from conch.component import Array

@@ -77,7 +77,7 @@ def replaced(text: str, rules: Replacements) -> Rewritten:
     return Rewritten(new, tuple(Change(*span) for span in spans))
 
 
-def _replacements(text: str, rules: Replacements) -> Iterator[text_step.Change]:
+def _replacements(text: str, rules: Replacements) -> Iterator[text_step.TextEdit]:
     at = 0
     for found in rules.pattern.finditer(findable(text)):
         start, end = found.span()
@@ -86,7 +86,7 @@ def _replacements(text: str, rules: Replacements) -> Iterator[text_step.Change]:
         if not new:
             start, end = _with_space(text, at, start, end)
         if text[start:end] != new:
-            yield text_step.Change(start, end, new)
+            yield text_step.TextEdit(start, end, new)
             at = end
 
 

@@ -1,17 +1,22 @@
-"""Start without the models whose weights are not installed."""
+"""Decide which models a server loads: at its start, when a request needs them, or not at all."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from conch import packaged
 from conch.families import all_components
 from conch.families.family import WeightsPackage
+from conch.launcher.admin import headers_for
 from conch.launcher.chosen_weights import components_with_weights, overruled
 from conch.launcher.config import ServerConfig
+from conch.launcher.endpoints import Endpoints
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
+from conch.wire.entry_points import ENTRY_POINTS, OnDemandSettings
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
+from conch.wire.needs import components_to_serve
 
 
 def optional() -> Mapping[str, WeightsPackage]:
@@ -66,3 +71,30 @@ def _takes_the_default(path: Path) -> bool:
     config = parsed_config(path)
     parameters = config.parameters if config else {}
     return "model" in parameters and not parameters["model"].string_value
+
+
+def on_demand(models: Collection[str], chosen: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the sorted ones of a server's models that need not be loaded at its start.
+
+    These are the components that neither a recording nor live audio needs without options. Models
+    that are not declared are not among them, nor those in `chosen`, whose weights somebody chose;
+    and none is without `speech`, which loads them.
+    """
+    if ENTRY_POINTS[0] not in models:
+        return ()
+    declared = {item.name for item in all_components()}
+    needed = {
+        component
+        for live in (False, True)
+        for component in components_to_serve({}, live=live, lacking=declared.difference(models))
+    }
+    return tuple(sorted(declared.intersection(models) - needed.union(chosen)))
+
+
+def settings_for(models: tuple[str, ...], endpoints: Endpoints) -> OnDemandSettings:
+    """Return how `speech` loads these models on the server that has these ports."""
+    return OnDemandSettings(
+        models,
+        f"http://{host_port(endpoints.reachable, endpoints.http_port)}/v2/repository/models",
+        headers_for("model-repository", endpoints.restricted),
+    )
