@@ -3,7 +3,8 @@
     make flaky ARGS="--runs 5 tests/bls"
     make flaky ARGS="--loops 4 --nice 10 -n 4 --dist loadgroup -m server"
 
-Arguments that it does not know go to pytest. It ends with 1 if a test failed in any run.
+Arguments that it does not know go to pytest. It ends with 1 if a test failed in
+any run, or had another outcome in another one.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -100,5 +101,7 @@ def test_code_that_has_not_started_the_server_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv(CODE_VARIABLE, str(CODE))
     assert read_parameters(Config, args()) == Config()
     monkeypatch.setenv(CODE_VARIABLE, str(tmp_path))
-    with pytest.raises(ConfigError, match=f"runs the code in {CODE}, but conch serve that in"):
+    with pytest.raises(
+        ConfigError, match=f"but this model imports conch from {re.escape(str(CODE))}: "
+    ):
         read_parameters(Config, args())

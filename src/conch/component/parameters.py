@@ -49,8 +49,8 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
     started_by = os.environ.get(CODE_VARIABLE)
     if started_by and Path(started_by) != CODE:
         raise ConfigError(
-            f"this model runs the code in {CODE}, but conch serve that in {started_by}: install "
-            "the latter where the server's Python finds it, as pip install -e does"
+            f"conch serve runs from {started_by}, but this model imports conch from {CODE}: "
+            "install the former where the server's Python finds it, as pip install -e does"
         )
     model = json.loads(args["model_config"])
     sent = model.get("parameters", {})

@@ -62,8 +62,9 @@ class Recogniser(Protocol[Encoded]):
     ) -> Decoded:
         """Decode as `decode` does, with what is known of the text.
 
-        `said` is None for a segment. Of the latest audio of an open live utterance, it is the firm
-        text, with which that of the decoder may begin. `draft` probably follows, if not empty.
+        With `said`, even if it is empty, this is the latest audio of an open live utterance. `said`
+        is its firm text, with which that of the decoder may begin. `draft` is a guess of what
+        follows, or of all text; empty for none.
         """
         return await self.decode(calls, encoded, options, start)
 

@@ -384,9 +384,7 @@ class RecognitionOptions(FamilyOptions):
         """
         follows = decoders()[self.decoder].follows
         return tuple(
-            item
-            for option, item in rewriters().items()
-            if self.value(option) and option not in follows
+            item for name, item in rewriters().items() if self.value(name) and name not in follows
         )
 
     @property

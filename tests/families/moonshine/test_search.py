@@ -201,14 +201,27 @@ def test_a_draft_is_tried_again_behind_a_token_that_was_not_chosen(draft, steps)
     assert one.num_steps == steps
 
 
-def test_a_text_ends_before_it_repeats_a_run_unless_the_draft_does():
+def test_behind_the_draft_a_text_ends_before_a_run_that_comes_three_times():
     table = np.full((1, SIZE, SIZE), -10.0, np.float32)
     table[0, 1, 4] = table[0, 4, 0] = table[0, 0, 3] = table[0, 3, 0] = -0.1  # 4 0 3 0 3 …
     whole = (4, 0, 3, 0, 3, 0, 3, 0, 3)
     assert texts_of(continued(table, 9).ended[0]) == whole
-    assert texts_of(continued(table, 9, run=3).ended[0]) == (4, 0, 3)
-    assert texts_of(continued(table, 9, said=(4, 0, 3, 0), run=3).ended[0]) == (4, 0, 3, 0)
+    cut = continued(table, 9, run=3).ended[0]
+    assert texts_of(cut) == (4, 0, 3, END)
+    assert cut.attention.tolist() == [3] * 3  # where the run comes again
+    assert texts_of(continued(table, 7, run=3).ended[0]) == whole[:7]  # it has come only twice
+    assert texts_of(continued(table, 9, said=whole[:4], run=3).ended[0]) == (*whole[:4], END)
     assert texts_of(continued(table, 9, draft=whole, run=3).ended[0]) == whole
+
+
+def test_a_draft_that_was_left_early_keeps_what_it_repeats():
+    """The draft has another first token, and less of it is tried at a time than is repeated."""
+    said = [5, 6, 7, 8, 9, 5, 6, 7, 8, 9, 5, 6, 7, 8, 9]
+    table = np.full((len(said) + 1, 20, 20), -10.0, np.float32)
+    for place, item in enumerate([*said, END]):
+        table[place, :, item] = -0.1
+    found = continued(table, 30, draft=[3, *said[1:]], run=3)
+    assert texts_of(found.ended[0]) == (*said, END)
 
 
 def test_tokens_know_where_they_were_heard():

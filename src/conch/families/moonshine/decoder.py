@@ -38,8 +38,10 @@ AHEAD_FRAMES = 3
 """How much earlier the attention to a word begins than its times by Whisper and by the CTC model
 (median of 1171 words of dev: 84 and 100 ms for starts, 100 and -4 ms for ends)."""
 RUN = 3
-"""Tokens of a run whose repetition ends the text of an open window: behind a word that is cut,
-Moonshine often repeats itself."""
+"""Tokens of a run that ends the text of an open window if it comes three times: Moonshine often
+repeats itself behind a word that is cut."""
+_MOST_DRAFTED = 16 * MAX_TOKENS
+"""Characters of a draft that are read."""
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
@@ -217,7 +219,7 @@ class DecoderComponent:
             row.count("nbest", 1, MAX_BEAM),
             bool(row.parameters.get("align", False)),
             self._ids(str(row.parameters["said"])) if "said" in row.parameters else None,
-            self.tokens.encode(str(row.parameters.get("draft", "")))[:MAX_TOKENS],
+            self.tokens.encode(str(row.parameters.get("draft", ""))[:_MOST_DRAFTED]),
             self._ids(row.texts("text", 1)[0]) if "text" in row.inputs else None,
             [*map(self._ids, row.texts("texts", MAX_BEAM))] if "texts" in row.inputs else None,
         )

@@ -125,8 +125,8 @@ def greedy_search(
     https://arxiv.org/abs/2211.17192). Where the search leaves the draft, it tries the next tokens
     of it again.
 
-    The text ends before a run of `run` tokens that occurs for the second time, unless the draft
-    repeats it as well; 0 is for any.
+    Behind the draft, a text that has a run of `run` tokens three times ends before the second one;
+    0 is for any.
     """
     most = max(int(TOKENS_PER_S * seconds) + MORE_TOKENS, len(said) + 1)
     given, tried = [START, *said], draft[: most - len(said) - 1]
@@ -147,9 +147,9 @@ def greedy_search(
             if chosen.id != drafted:
                 break
             text, verified = chosen, verified + 1
-        if run and text and chosen.id in _repeating(text, run):
-            return Searched([_without_run(text, run, len(said))], wanted_nothing)
         text = chosen
+        if run and at + verified >= len(draft) and (once := _first_of_three(text, run)):
+            return Searched([_ended(text, max(once, len(said)))], wanted_nothing)
         if verified < len(tried):
             hypotheses.keep(hypotheses.length - len(tried) + verified)
         at = _next(draft, at + verified, text.id)
@@ -169,12 +169,17 @@ def _best(before: Token | None, found: Advance) -> Token:
     return next(token for _, token in _continued([before], found, 0) if before or token.id != END)
 
 
-def _without_run(text: Token, run: int, least: int) -> Token:
-    """Return a text without a run of which the last token is missing; keep the `least` first."""
-    for _ in range(run - 1):
-        if text.before and text.length > least:
-            text = text.before
-    return text
+def _first_of_three(text: Token, run: int) -> int:
+    """Return how many tokens stand before the second run like the last one; 0 without three."""
+    ids = [token.id for token in text]
+    same = [at for at in range(len(ids) - run + 1) if ids[at : at + run] == ids[-run:]]
+    return same[1] if len(same) > 2 else 0
+
+
+def _ended(text: Token, length: int) -> Token:
+    """Return the end of a text behind its first tokens, where the next one was heard."""
+    *kept, dropped = [*text][: length + 1]
+    return _after(kept[-1], END, 0.0, dropped.attention)
 
 
 def _wanted_nothing(found: Advance) -> float | None:

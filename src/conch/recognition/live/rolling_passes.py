@@ -209,7 +209,8 @@ class LivePasses:
 
     def _prepare_second(self, this: _Pass) -> None:
         speech = this.audio(this.span)
-        draft = " ".join(self.text.expected(speech.start, this.first_pass, speech.end))
+        known = self.text.expected(speech.start, this.first_pass, speech.end)
+        draft = " ".join(filter(None, known))
         result = self.second.prepare(this.span, replace(speech, draft=draft))
         self._begun_until, self._due_since = this.span.end, None
         following = asyncio.create_task(self._follow(this, result, speech))

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile, zip_longest
+from itertools import dropwhile, takewhile, zip_longest
 
 from conch.recognition.word_alignment import NEAR_S, align, is_same, middle
 from conch.wire.result import Segment, Word, text_of_words
@@ -66,7 +66,7 @@ class LiveText:
 
         The first pass has read up to `until`. Times are in seconds.
         """
-        firm = [word for word in self.firm if word.start >= begins]
+        firm = [*dropwhile(lambda word: word.start < begins, self.firm)]
         tentative, newest = self.shown(first_pass, until, in_speech=True)
         return text_of_words(firm), text_of_words((*tentative, *newest))
 
