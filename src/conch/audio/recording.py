@@ -26,6 +26,9 @@ GUESSED_BYTES_PER_S = 4000
 SAME = 1e-4
 """Channels that differ by less than this, 80 dB below full scale, hold the same signal."""
 
+STEP = np.float32(2**-15)
+"""Difference of two neighbouring 16-bit samples. A power of two, so that no sample is rounded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -175,10 +178,6 @@ def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
 def _are_the_same(file: AudioFile, max_audio_s: float) -> bool:
     blocks = _limited(file, max_audio_s)
     return all(np.abs(block - block[:, :1]).max() < SAME for block in blocks)
-
-
-STEP = np.float32(2**-15)
-"""Difference of two neighbouring 16-bit samples. A power of two, so that no sample is rounded."""
 
 
 def tensor_of(samples: Array) -> str:

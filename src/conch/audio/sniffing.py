@@ -67,6 +67,11 @@ _BITRATES = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _BITRATES_LOW = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 """Bit rates of an mp3's frames below 32 kHz, in kbit/s; those above are for 32 kHz and more."""
 
+SHOWN_CHARS = 32
+SHOWN_BYTES = 8
+MIN_BASE64_CHARS = 64
+"""Fewer characters could be a word."""
+
 
 def first_bytes(pipe: io.BufferedReader) -> bytes:
     """Return the bytes that distinguish a container from raw samples, as soon as they have come."""
@@ -205,13 +210,6 @@ def _mp3_frame_bytes(header: bytes) -> int:
     sample_rate = (44_100, 48_000, 32_000)[rate] // {3: 1, 2: 2, 0: 4}[version]
     kbits = (_BITRATES if is_first_version else _BITRATES_LOW)[bitrate]
     return (144 if is_first_version else 72) * kbits * 1000 // sample_rate + (header[2] >> 1 & 1)
-
-
-SHOWN_CHARS = 32
-SHOWN_BYTES = 8
-
-MIN_BASE64_CHARS = 64
-"""Fewer characters could be a word."""
 
 
 def found_in(at: At, size: int) -> str:

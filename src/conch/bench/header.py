@@ -19,6 +19,24 @@ Item = TypeVar("Item")
 Flat: TypeAlias = Annotated[Item, _FLAT]
 """Type of a record's field that the JSON replaces by the field's own fields."""
 
+PACKAGES = (
+    "conch",
+    "nvidia-pytriton",
+    "tritonclient",
+    "ctranslate2",
+    "onnxruntime",
+    "torch",
+    "numpy",
+    "faster-whisper",
+    "sherpa-onnx",
+    "jiwer",
+    "whisper-normalizer",
+)
+SECRET_FLAGS = ("--api-key", "--header")
+"""Flags of the commands whose values no report may repeat."""
+PROGRAM = ("conch",)
+"""Beginning of the command line."""
+
 
 def to_json(value: Any) -> Json:
     """Return records, mappings, sequences, paths and plain values in a form for `json.dumps`."""
@@ -46,28 +64,7 @@ def _object(record: Any) -> dict[str, Json]:
     return found
 
 
-PACKAGES = (
-    "conch",
-    "nvidia-pytriton",
-    "tritonclient",
-    "ctranslate2",
-    "onnxruntime",
-    "torch",
-    "numpy",
-    "faster-whisper",
-    "sherpa-onnx",
-    "jiwer",
-    "whisper-normalizer",
-)
-
-SECRET_FLAGS = ("--api-key", "--header")
-"""Flags of the commands whose values no report may repeat."""
-
-
 Plain = str | int | float | None
-
-PROGRAM = ("conch",)
-"""Beginning of the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 STEP_MS = 640
 """Least time over which the starts of streams are spread: the server works in such steps."""
 
+Record = TypeVar("Record", bound=StreamRecord)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBenchmark(ServerBenchmark):
@@ -80,7 +82,6 @@ class Counted(Protocol):
 
 
 Run = TypeVar("Run", bound=Counted)
-Record = TypeVar("Record", bound=StreamRecord)
 
 
 def run(benchmark: LiveBenchmark) -> LiveReport:

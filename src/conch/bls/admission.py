@@ -22,6 +22,15 @@ SHORT, FOR_SHORT = 0.01, 0.1
 """Largest share of the room that a short request takes, and extra room for short requests only.
 With it they do not wait for one of the longest recordings."""
 
+FIRST_GUESS = 20.0
+"""Seconds of audio a second before anything is measured: the speed of one slow core."""
+PERIOD_S = 3.0
+"""Least busy time between two figures, in seconds."""
+CROWD = 4
+"""Requests in flight that certainly keep a server busy."""
+SURE, UNSURE = 0.5, 0.02
+"""Weight of a new figure. A low one from a few requests says little: the server is partly idle."""
+
 
 class Admission:
     """Admits recordings by the audio in flight, in the order of `FairOrder`."""
@@ -188,16 +197,6 @@ class Admission:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-FIRST_GUESS = 20.0
-"""Seconds of audio a second before anything is measured: the speed of one slow core."""
-PERIOD_S = 3.0
-"""Least busy time between two figures, in seconds."""
-CROWD = 4
-"""Requests in flight that certainly keep a server busy."""
-SURE, UNSURE = 0.5, 0.02
-"""Weight of a new figure. A low one from a few requests says little: the server is partly idle."""
 
 
 class ServerSpeed:

@@ -15,6 +15,9 @@ limit: the START would wait until another stream ends."""
 
 Parameter = bool | int | str
 
+UNLOADED = "the model is being unloaded; try again"
+"""Message to the requests of a model that is being unloaded."""
+
 
 class Tensor(Protocol):
     """An output tensor of a component, in the memory where the component left it."""
@@ -89,10 +92,6 @@ class Components(Protocol):
     def give_up(self, model: str) -> None:
         """Raise ComponentAwayError from the calls in flight of a component that was replaced."""
         ...
-
-
-UNLOADED = "the model is being unloaded; try again"
-"""Message to the requests of a model that is being unloaded."""
 
 
 class ComponentAwayError(ComponentError):

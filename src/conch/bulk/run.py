@@ -25,6 +25,11 @@ from conch.wire.known_speakers import without_voices
 
 READS_AT_ONCE = 16
 
+LOOK_S = 5.0
+"""Seconds between two looks; the second in a row without an answer counts."""
+CONNECT_S = 5.0
+"""Seconds for a connection. A busy server takes it at once, however late it answers."""
+
 
 class RunEvents(Protocol):
     """Receiver of the progress of a run; of the state of servers on a thread of its own."""
@@ -141,12 +146,6 @@ def _left(
     with ThreadPoolExecutor(READS_AT_ONCE) as pool:
         before = list(pool.map(lambda name: recorded_outcome(output, name, kind), names))
     return without_done(shards, found), before
-
-
-LOOK_S = 5.0
-"""Seconds between two looks; the second in a row without an answer counts."""
-CONNECT_S = 5.0
-"""Seconds for a connection. A busy server takes it at once, however late it answers."""
 
 
 def absence(url: str) -> str | None:

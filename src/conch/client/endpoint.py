@@ -13,6 +13,17 @@ from conch.wire.hosts import host_port
 DEFAULT_URL = "http://127.0.0.1:8000"
 _DEFAULT_PORTS = {"http": 8000, "https": 443, "grpc": 8001, "grpcs": 8001}
 
+KEY_VARIABLE = "CONCH_API_KEY"
+"""Environment variable with the API key if no other is given."""
+CA_VARIABLE = "CONCH_CA_CERT"
+"""Environment variable with the file of certificates to trust if no other is given."""
+CONNECT_TIMEOUT_S = 10.0
+"""Seconds to open a TCP connection, so that a host that drops packets is an error soon."""
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""A header's name (RFC 9110, section 5.1)."""
+_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
+"""A header's value that HTTP and gRPC both carry."""
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -62,18 +73,6 @@ class Address:
             raise ServerError(f"server URL {url!r}: gRPC takes no path")
         target = host_port(parts.hostname, port or _DEFAULT_PORTS[parts.scheme])
         return cls(parts.scheme, target + path)
-
-
-KEY_VARIABLE = "CONCH_API_KEY"
-"""Environment variable with the API key if no other is given."""
-CA_VARIABLE = "CONCH_CA_CERT"
-"""Environment variable with the file of certificates to trust if no other is given."""
-CONNECT_TIMEOUT_S = 10.0
-"""Seconds to open a TCP connection, so that a host that drops packets is an error soon."""
-_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-"""A header's name (RFC 9110, section 5.1)."""
-_VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
-"""A header's value that HTTP and gRPC both carry."""
 
 
 @dataclass(frozen=True, slots=True)

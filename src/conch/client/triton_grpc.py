@@ -62,6 +62,10 @@ carry it, and Triton puts their spans there."""
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 _STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Variables that gRPC reads; the first that is set holds, for connections without TLS too."""
+PROXY_EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
+
 
 class GrpcTransport:
     """gRPC: any number of requests on one connection, and one more for each streamed answer."""
@@ -318,11 +322,6 @@ def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> 
             had_request = "sendmsg" not in message or size_of(request) > LARGE_BYTES
             return tensors.unreachable(_where(endpoint), message, had_request=had_request)
     return tensors.error(code, message, _where(endpoint))
-
-
-PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
-"""Variables that gRPC reads; the first that is set holds, for connections without TLS too."""
-PROXY_EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 
 
 def grpc_proxy(host: str) -> str:

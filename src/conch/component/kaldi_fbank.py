@@ -15,6 +15,9 @@ from conch.component.waveform import SAMPLE_RATE
 FRAME_S = 0.01
 """Seconds from one frame to the next."""
 
+_GUARD = 2.0**-24
+_LEAST_DEVIATION = 1e-5
+
 
 def icefall_options(num_mels: int) -> Any:
     """Return the settings of icefall: windows of 25 ms every 10 ms, the first and the last ones
@@ -70,10 +73,6 @@ class KaldiFbank:
         self.accept(waveform)
         self.finish()
         return self.frames(0, self.ready)
-
-
-_GUARD = 2.0**-24
-_LEAST_DEVIATION = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

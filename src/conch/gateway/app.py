@@ -28,6 +28,15 @@ PLACE_IN_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
 
+_ELSEWHERE = {
+    "/asr": "/v1/audio/transcriptions",
+    "/inference": "/v1/audio/transcriptions",
+    "/transcribe": "/v1/audio/transcriptions",
+    "/health": "/health/ready",
+    "/healthz": "/health/live",
+}
+"""Addresses here by those of other speech servers and of Kubernetes."""
+
 
 def make_app(gateway: Gateway) -> web.Application:
     app = web.Application(middlewares=[sent, _observed, _checked])
@@ -149,16 +158,6 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
             headers={hdrs.ALLOW: allowed},
         )
     return ApiError(error.status, error.reason)
-
-
-_ELSEWHERE = {
-    "/asr": "/v1/audio/transcriptions",
-    "/inference": "/v1/audio/transcriptions",
-    "/transcribe": "/v1/audio/transcriptions",
-    "/health": "/health/ready",
-    "/healthz": "/health/live",
-}
-"""Addresses here by those of other speech servers and of Kubernetes."""
 
 
 def meant_by(path: str, known: Collection[str]) -> str:

@@ -36,6 +36,8 @@ WRITE_S = 60.0
 BYTES_OF_BYTE = 24
 """Bytes in memory for each byte of a body."""
 
+Result = TypeVar("Result")
+
 
 class WrittenWord(msgspec.Struct, frozen=True):
     """A word of a transcript to write."""
@@ -171,9 +173,6 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
 
 def _known(confidence: float | None) -> float:
     return math.nan if confidence is None else confidence
-
-
-Result = TypeVar("Result")
 
 
 async def in_own_thread(work: Callable[[], Result]) -> Result:

@@ -21,6 +21,9 @@ from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import AudioError, InvalidRequestError, OverloadedError, ServerError
 from conch.wire.result import strict_json
 
+PROTOCOL = "conch"
+"""Subprotocol for browsers, which can only send a key as a second one."""
+
 
 class SocketSession(ABC):
     """Reads the frames of a client, and sends what follows from its audio."""
@@ -142,10 +145,6 @@ def close_code(error: Exception) -> int:
         case ApiError() | InvalidRequestError():
             return int(aiohttp.WSCloseCode.POLICY_VIOLATION)
     return int(aiohttp.WSCloseCode.INTERNAL_ERROR)
-
-
-PROTOCOL = "conch"
-"""Subprotocol for browsers, which can only send a key as a second one."""
 
 
 class Command(msgspec.Struct):

@@ -30,6 +30,14 @@ from conch.wire.errors import TextError
 from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
 from conch.wire.voices import REFERENCES, synthesizer_of
 
+MODE = "synthesis"
+SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")
+FIRST_AUDIO_SECONDS = Metric(
+    "conch_first_audio_seconds_total", "Time from a text to the first of its audio"
+)
+CHARACTERS_A_SECOND = 15.0
+"""Rough speed of speech, by which waiting texts are ordered."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisConfig(BlsConfig):
@@ -50,15 +58,6 @@ class SynthesisConfig(BlsConfig):
     those who are heard. `conch serve --voices-from-recordings` sets it too."""
     max_whole_text: int = 10_000
     """Longest text of an answer in one piece, in characters: its audio takes 6 KB for each."""
-
-
-MODE = "synthesis"
-SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")
-FIRST_AUDIO_SECONDS = Metric(
-    "conch_first_audio_seconds_total", "Time from a text to the first of its audio"
-)
-CHARACTERS_A_SECOND = 15.0
-"""Rough speed of speech, by which waiting texts are ordered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,14 @@ from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SpokenWord, Synth
 SHARE_OF_LEAD = 4
 """How many times shorter a chunk is than the audio that is still to be played."""
 
+MOST_TOKENS = 400
+"""Most sounds of a sentence; a longer one is read in halves. An acoustic model takes longer for
+each sound the more there are."""
+MOST_OF_WORD = 1200
+"""Most sounds of a word; a longer one is cut: an acoustic model has a limit."""
+LONG_LEAD_S = 2.0
+"""Seconds of earlier audio from which on the first sentence is as long as others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -59,15 +67,6 @@ class Growth:
             end = start + length
             yield Chunk(start, end, max(0, start - before), min(frames, end + after))
             start, self.frames = end, min(self.most, round(self.frames * self.factor))
-
-
-MOST_TOKENS = 400
-"""Most sounds of a sentence; a longer one is read in halves. An acoustic model takes longer for
-each sound the more there are."""
-MOST_OF_WORD = 1200
-"""Most sounds of a word; a longer one is cut: an acoustic model has a limit."""
-LONG_LEAD_S = 2.0
-"""Seconds of earlier audio from which on the first sentence is as long as others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from conch.wire.result import Hypothesis
 Opinion = Literal["neural", "ngram", "ctc", "attention"]
 """What may score hypotheses again: a language model, or another acoustic model."""
 
+Number = TypeVar("Number", int, float)
+
 
 class Weights(NamedTuple):
     """Factors of the parts of a score, most of them log probabilities. A decoder's own counts 1."""
@@ -33,9 +35,6 @@ def tuned_weights(decoder: str, opinions: frozenset[Opinion]) -> Weights:
 def fusion_weights(decoder: str) -> Weights:
     """Return the weights of the language model in a decoder's search; zeros without a search."""
     return Weights(**decoders()[decoder].weights.get(("fusion",), {}))
-
-
-Number = TypeVar("Number", int, float)
 
 
 def ranked(
