@@ -23,6 +23,7 @@ def test_a_stop_while_it_starts_ends_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
         service = GatewayService(GatewayConfig(servers=(url,), port=0))
+        before = {*threading.enumerate()}
         starting = threading.Thread(target=service.__enter__)
         starting.start()
         line, _ = silent.accept()  # the gateway looks whether the server is ready
