@@ -150,7 +150,7 @@ class DecoderComponent:
         config, beam_size, seconds = self._config, job.beam_size, len(job.hidden) * FRAME_S
         if job.said is not None:
             return (yield from greedy_search(hypotheses, seconds, job.draft, job.said, RUN))
-        if job.draft and beam_size == 1:
+        if beam_size == 1:
             found = yield from greedy_search(hypotheses, seconds, job.draft)
         else:
             found = yield from beam_search(hypotheses, beam_size, seconds)
