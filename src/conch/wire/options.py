@@ -49,7 +49,7 @@ class RecognitionOptions(FamilyOptions):
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
-        "the path; auto is offline for a recording and two_pass for live audio; live audio is "
+        "the path. auto is offline for a recording and two_pass for live audio. Live audio is "
         f"streaming with a decoder that hears it ({_HEARING}), with lm_fusion, without "
         "endpointing, and on a server without Moonshine and Whisper",
     )
