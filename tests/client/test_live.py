@@ -10,8 +10,7 @@ import pytest
 from live_answers import answer, segment
 
 from conch.client.live import AsyncLiveStream
-from conch.client.portal import Portal
-from conch.client.synchronous import LiveStream
+from conch.client.synchronous import LiveStream, Portal
 from conch.wire.errors import ServerError
 from conch.wire.result import Hypothesis, Transcript, Turn
 

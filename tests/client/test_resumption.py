@@ -14,10 +14,9 @@ from word_server import RATE, Fault, WordServer, spoken
 
 from conch.client import tensors
 from conch.client.live import RESUME_S, START_SAMPLES, AsyncLiveStream
-from conch.client.portal import Item, Portal
-from conch.client.synchronous import LiveStream
+from conch.client.synchronous import Item, LiveStream, Portal
 from conch.session.joined_streams import MAX_KEPT_S
-from conch.session.overlap import plain
+from conch.session.resume_state import plain
 from conch.wire.errors import (
     AudioError,
     ComponentError,

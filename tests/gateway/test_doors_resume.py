@@ -12,7 +12,7 @@ from loop_gateway import loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 
 from conch.gateway.riva import server as riva
-from conch.gateway.wyoming import server as wyoming
+from conch.gateway.wyoming import connection as wyoming
 from conch.wire.errors import ServerLostError, SessionError
 
 TALK = ((1, 0.6), (0, 0.1), (2, 0.6), (0, 0.5), (3, 0.6), (0, 0.1), (4, 0.6))

@@ -17,15 +17,15 @@ import pytest
 from waiting import wait_until
 
 from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway.bodies import read_json
 from conch.gateway.config import Times
 from conch.gateway.errors import api_error
 from conch.gateway.file_answer import headers
 from conch.gateway.file_request import parse
-from conch.gateway.http_server import most_connections
-from conch.gateway.reading import read_json
-from conch.gateway.realtime.client_events import read_event
+from conch.gateway.realtime.events import read_event
+from conch.gateway.service import most_connections
 from conch.gateway.state import ARRIVING
-from conch.gateway.wyoming.server import CONNECTIONS_A_SESSION
+from conch.gateway.wyoming.connection import CONNECTIONS_A_SESSION
 from conch.wire.errors import ComponentError
 
 NOWHERE = ("grpc://127.0.0.1:1",)

@@ -421,7 +421,7 @@ async def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, 
 async def test_a_client_that_sends_no_close_frame_is_no_defect(
     running: LoopGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("conch.gateway.sockets.CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("conch.gateway.socket_session.CLOSE_TIMEOUT_S", 0.1)
     caplog.set_level("INFO")
     async with listening_to(running.url) as socket:
         await socket.message("ready")

@@ -23,11 +23,11 @@ from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
 from conch.gateway.file_request import DIARIZATION, FORMATS, GRANULARITIES, KNOWN, parse
 from conch.gateway.format import read
-from conch.gateway.listen_query import MAX_TOLD_S, OWN
+from conch.gateway.listen import MAX_TOLD_S, OWN
 from conch.gateway.live_audio import ENCODINGS
 from conch.gateway.models import DEFAULT_MODEL, PATHS, model_object
+from conch.gateway.openapi import described
 from conch.gateway.option_fields import taken_options
-from conch.gateway.options import described
 from conch.gateway.state import Gateway
 from conch.wire.errors import (
     AudioError,
@@ -281,7 +281,7 @@ def errors_of_the_code() -> Iterator[tuple[int, str]]:
     Those of an open WebSocket are events, which the document leaves to the guide.
     """
     for path in SOURCES.glob("*.py"):
-        if path.stem.startswith(("listen", "live", "socket_session", "speak", "text_pieces")):
+        if path.stem.startswith(("listen", "live", "socket_session", "speak", "voicing")):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):

@@ -14,7 +14,7 @@ from plain_recognizer import recognized
 from plain_streams import audio, streaming
 
 from conch.gateway import file_request
-from conch.gateway.listen_query import query_of
+from conch.gateway.listen import query_of
 from conch.gateway.live_session import LiveSession
 from conch.gateway.servers import asking
 from conch.wire import known_speakers

@@ -15,7 +15,7 @@ from conch.client.speech import speech_requests, spoken_text
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Limits
 from conch.gateway.speak import MAX_FLUSHES, query_of
-from conch.gateway.text_pieces import MAX_WAITING
+from conch.gateway.voicing import MAX_WAITING
 from conch.wire.errors import ComponentError, OptionError, TextError
 from conch.wire.result import Stage
 from conch.wire.synthesis import Spoken, SpokenSentence

@@ -28,7 +28,7 @@ from conch.client import Client
 from conch.gateway import GatewayConfig, GatewayService
 from conch.gateway.errors import ApiError
 from conch.gateway.wyoming.events import samples_of
-from conch.gateway.wyoming.hearing import options_asked
+from conch.gateway.wyoming.recognition import options_asked
 from conch.wire.errors import ConfigError, OptionError
 
 TEXT = "Hello there. The kitchen light is on."

@@ -20,7 +20,7 @@ from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, Synthesize
 
 from conch.gateway.config import Times
 from conch.gateway.doors import WYOMING_LISTEN
-from conch.gateway.wyoming.server import listening
+from conch.gateway.wyoming.connection import listening
 
 START = AudioStart(RATE, 2, 1).event()
 SPOKEN = {"rate": RATE, "width": 2, "channels": 1}

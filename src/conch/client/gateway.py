@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.aio import all_of
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.gateway_live import EVENTS, Event, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
-from conch.client.together import all_of
 from conch.families.family import Voice
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS

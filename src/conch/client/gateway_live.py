@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.aio import timeout
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, session_to
-from conch.client.timeouts import timeout
 from conch.session.answers import joined_answers
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.errors import ConchError, OptionError, ServerLostError, SessionError

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from conch.client import tensors
+from conch.client.aio import timeout
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.timeouts import timeout
 from conch.wire.errors import ConchError
 
 

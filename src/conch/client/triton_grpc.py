@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.aio import timeout
 from conch.client.endpoint import Address, Endpoint
 from conch.client.speech import Speech, speech_of
-from conch.client.timeouts import timeout
 from conch.wire import foreign
 from conch.wire.errors import AudioError, ConchError, from_wire
 from conch.wire.health import Health

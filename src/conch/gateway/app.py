@@ -1,4 +1,4 @@
-"""The web application of a gateway: its routes, and what every request passes through."""
+"""The web application of a gateway: routes, middleware, pages of the UI, health and metrics."""
 
 import asyncio
 import difflib
@@ -7,27 +7,28 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection
+from importlib import resources
+from pathlib import PurePosixPath
 from typing import TypeAlias
 
 from aiohttp import hdrs, web
 
+from conch.client.gateway import SERVICE
 from conch.client.triton_grpc import TRACEPARENT
-from conch.gateway import health, models, openapi, options, speech, static
+from conch.gateway import models, openapi, speech
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
-from conch.gateway.answer_log import log_answer
+from conch.gateway.bodies import sent
 from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError, api_error
-from conch.gateway.sending import sent
+from conch.gateway.metrics import log_answer
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 PLACE_IN_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
-
 _ELSEWHERE = {
     "/asr": "/v1/audio/transcriptions",
     "/inference": "/v1/audio/transcriptions",
@@ -36,6 +37,26 @@ _ELSEWHERE = {
     "/healthz": "/health/live",
 }
 """Addresses here by those of other speech servers and of Kubernetes."""
+_PAGE_POLICY = (
+    "default-src 'self'; connect-src 'self' ws: wss:; "
+    "media-src 'self' blob:; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+"""Content security policy: nothing from other hosts, and no scripts or styles inside the HTML."""
+_PAGE_HEADERS = {
+    "Content-Security-Policy": _PAGE_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "microphone=(self)",
+    # A new version of Conch must not meet the old one's files.
+    "Cache-Control": "no-cache",
+}
+_PAGE_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 
 def make_app(gateway: Gateway) -> web.Application:
@@ -48,19 +69,63 @@ def make_app(gateway: Gateway) -> web.Application:
             web.get("/v1/audio/voices", speech.list_voices),
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),
-            web.get("/v1/options", options.list_options),
-            web.get("/v1/components", options.list_components),
-            web.get("/health/live", health.live),
-            web.get("/health/ready", health.ready),
-            web.get("/metrics", health.metrics),
+            web.get("/v1/options", openapi.list_options),
+            web.get("/v1/components", openapi.list_components),
+            web.get("/health/live", live),
+            web.get("/health/ready", ready),
+            web.get("/metrics", metrics),
             web.get("/openapi.json", openapi.document),
-            web.get("/docs", static.page("docs.html")),
-            web.get("/", static.page("index.html")),
-            web.get("/favicon.ico", static.page("favicon.svg")),
-            web.get(r"/page/{name:\w[\w.-]*}", static.page()),
+            web.get("/docs", page("docs.html")),
+            web.get("/", page("index.html")),
+            web.get("/favicon.ico", page("favicon.svg")),
+            web.get(r"/page/{name:\w[\w.-]*}", page()),
         ]
     )
     return app
+
+
+def page(name: str = "") -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the handler of a file; by default of the one that the path of the request names."""
+
+    async def answer(request: web.Request) -> web.Response:
+        file = name or request.match_info["name"]
+        kind = _PAGE_TYPES.get(PurePosixPath(file).suffix)
+        package = resources.files("conch.gateway")
+        paths = [package / folder / file for folder in ("page", "viewer")]
+        found = [path for path in paths if path.is_file()]
+        if kind is None or not found:
+            raise web.HTTPNotFound
+        return web.Response(
+            body=found[0].read_bytes(), headers={**_PAGE_HEADERS, "Content-Type": kind}
+        )
+
+    return answer
+
+
+async def live(request: web.Request) -> web.Response:
+    """Answer that a gateway runs; Conch's client looks for `service`."""
+    return web.json_response({"status": "live", "service": SERVICE})
+
+
+async def ready(request: web.Request) -> web.Response:
+    """Answer whether the gateway takes work, and a server with all components is ready."""
+    gateway = request.app[GATEWAY]
+    if gateway.draining.is_set():
+        return web.json_response({"status": "stopping"}, status=503)
+    if not gateway.servers.is_ready:
+        return web.json_response({"status": "no speech server is ready"}, status=503)
+    if away := gateway.servers.away:
+        status = {"status": "components do not answer", "components": away}
+        return web.json_response(status, status=503)
+    return web.json_response({"status": "ready"})
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Answer with the metrics of the gateway in Prometheus' text format."""
+    return web.Response(
+        body=request.app[GATEWAY].metrics.as_text(),
+        headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+    )
 
 
 @web.middleware

@@ -52,7 +52,7 @@ class Port:
 
 
 PORTS = (
-    Port("wyoming", "tcp", "wyoming.server:listening"),
+    Port("wyoming", "tcp", "wyoming.connection:listening"),
     Port("Riva", "grpc", "riva.server:listening"),
 )
 
@@ -80,13 +80,17 @@ REALTIME = Door(
 )
 LISTEN = Door("listen", "websocket", "/v1/listen", "live audio", "listen:listen", 4 * MIB)
 SPEAK = Door("speak", "websocket", "/v1/speak", "live text", "speak:speak", MIB)
-RIVA_FILE = Door("riva-file", "grpc", f"{_ASR}/Recognize", "file", "riva.hearing:recognize")
+RIVA_FILE = Door("riva-file", "grpc", f"{_ASR}/Recognize", "file", "riva.recognition:recognize")
 RIVA_STREAM = Door(
-    "riva-stream", "grpc", f"{_ASR}/StreamingRecognize", "live audio", "riva.hearing:stream"
+    "riva-stream", "grpc", f"{_ASR}/StreamingRecognize", "live audio", "riva.recognition:stream"
 )
-RIVA_SPEECH = Door("riva-speech", "grpc", f"{_TTS}/Synthesize", "text", "riva.speaking:synthesize")
+RIVA_SPEECH = Door("riva-speech", "grpc", f"{_TTS}/Synthesize", "text", "riva.synthesis:synthesize")
 RIVA_SPEAK = Door(
-    "riva-speak", "grpc", f"{_TTS}/SynthesizeOnline", "live text", "riva.speaking:synthesize_online"
+    "riva-speak",
+    "grpc",
+    f"{_TTS}/SynthesizeOnline",
+    "live text",
+    "riva.synthesis:synthesize_online",
 )
 _WYOMING = "wyoming.connection:WyomingConnection"
 WYOMING_LISTEN = Door(

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from conch.client import OptionValue
+from conch.gateway.bodies import read_json
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import NAMES, known_speakers, taken_options, with_openais
-from conch.gateway.reading import read_json
 from conch.wire.formats import with_options_of
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped

@@ -16,10 +16,10 @@ from typing import IO, Any, TypeVar
 from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
+from conch.gateway.bodies import problem_of
 from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
-from conch.gateway.reading import problem_of
 from conch.gateway.state import CALLER, GATEWAY
 
 logger = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
+from conch.gateway.bodies import body_of
 from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
-from conch.gateway.reading import body_of
 from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.servers import SessionClient

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from conch.client import OptionValue, tensors
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
 from conch.gateway.live_audio import Samples
 from conch.gateway.servers import SessionClient
 from conch.gateway.session_stream import LiveSegment, SessionStream

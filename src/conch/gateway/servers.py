@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from conch.client import AsyncClient, tensors
-from conch.client.live import AsyncLiveStream
+from conch.client.live import AsyncLiveStream, Infer
 from conch.client.poison import Losses
-from conch.client.server_stream import Infer
 from conch.client.tensors import UnavailableError
 from conch.families import add_voices
 from conch.wire.entry_points import ENTRY_POINTS

@@ -13,14 +13,20 @@ from aiohttp import web
 
 from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, one_of
-from conch.gateway.listen_query import values_of
+from conch.gateway.listen import values_of
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import PROTOCOL, PlainSession, command_in, hold
-from conch.gateway.sockets import LiveSocket
+from conch.gateway.socket_session import PROTOCOL, LiveSocket, PlainSession, command_in, hold
 from conch.gateway.speech import check_model
 from conch.gateway.state import GATEWAY, cancelled
-from conch.gateway.text_pieces import TextPieces, check_waiting
-from conch.gateway.voicing import FORMATS, OPTIONS, Voicing, counted, encoded
+from conch.gateway.voicing import (
+    FORMATS,
+    OPTIONS,
+    TextPieces,
+    Voicing,
+    check_waiting,
+    counted,
+    encoded,
+)
 from conch.wire.errors import TextError
 from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import Spoken

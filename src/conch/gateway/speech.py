@@ -13,12 +13,11 @@ from aiohttp import web
 
 from conch.audio.encoding import CONTENT_TYPES
 from conch.client import AsyncClient, Speech
+from conch.gateway.bodies import StreamedAnswer, body_of, read_json
 from conch.gateway.doors import SPEECH
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
-from conch.gateway.reading import body_of, read_json
-from conch.gateway.sending import StreamedAnswer
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.gateway.voicing import FORMATS, Voicing, counted, encoded, served_voices
 from conch.wire.errors import ConchError, TextError

@@ -11,10 +11,10 @@ from conch.audio.intake import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import Request, StoredFile
 from conch.gateway import file_answer, file_request
+from conch.gateway.bodies import StreamedAnswer
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
-from conch.gateway.sending import StreamedAnswer
 from conch.gateway.servers import asking
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS

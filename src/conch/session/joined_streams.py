@@ -12,16 +12,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.session.answers import SummedCalls, added_passes, latest_segments
-from conch.session.clock import (
+from conch.session.answers import (
+    SummedCalls,
+    added_passes,
     has_last_text,
     labels_of,
+    latest_segments,
     shifted_segment,
     shifted_turns,
     shifted_utterance,
 )
-from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import LOST, Cut, ResumeState
+from conch.session.resume_state import LOST, Cut, OverlapRemoval, ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions

@@ -14,14 +14,16 @@ from wyoming.asr import Transcribe
 from wyoming.audio import AudioChunk
 from wyoming.tts import Synthesize
 
-from conch.gateway import file_request, format, listen_query, socket_session, speak, speech, voicing
+from conch.gateway import file_request, format, listen, socket_session, speak, speech, voicing
 from conch.gateway.errors import ApiError
-from conch.gateway.realtime.client_events import read_event
 from conch.gateway.realtime.config import SessionConfig
-from conch.gateway.riva import asked, speaking
+from conch.gateway.realtime.events import read_event
+from conch.gateway.riva import recognition_config
+from conch.gateway.riva import synthesis as riva_synthesis
 from conch.gateway.riva.protocol import RECOGNITION, SYNTHESIS, methods_of
-from conch.gateway.wyoming import events, hearing
-from conch.gateway.wyoming import speaking as wyoming_speaking
+from conch.gateway.wyoming import events
+from conch.gateway.wyoming import recognition as wyoming_recognition
+from conch.gateway.wyoming import synthesis as wyoming_synthesis
 from conch.wire import hotwords, known_speakers, option_texts, options, replacements, synthesis
 from conch.wire.errors import ConchError, InternalError
 from lab.chaos.doors.forms import FIELDS, FORM_VALUES
@@ -131,10 +133,10 @@ def _event(data: bytes) -> None:
                 chunk = AudioChunk.from_event(event)
                 assert events.samples_of(chunk.audio, chunk).ndim == 1
             elif event.type == "transcribe":
-                hearing.options_asked(Transcribe.from_event(event), {}, ("en",))
+                wyoming_recognition.options_asked(Transcribe.from_event(event), {}, ("en",))
             elif event.type == "synthesize":
                 said = Synthesize.from_event(event)
-                wyoming_speaking.options_asked(said.voice, said.text_format)
+                wyoming_synthesis.options_asked(said.voice, said.text_format)
 
     # What a client is told of a field that is missing: see `WyomingConnection`.
     with suppress(KeyError):
@@ -172,8 +174,8 @@ TRANSCRIPT = ("transcript", "format", "name")
 PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
     "form": (_form, queries(*FIELDS, "stream", "known_speakers")),
     "query of listen": (
-        lambda pairs: listen_query.query_of(pairs, {"mine": "small"}),
-        queries(*listen_query.OWN),
+        lambda pairs: listen.query_of(pairs, {"mine": "small"}),
+        queries(*listen.OWN),
     ),
     "query of speak": (
         lambda pairs: speak.query_of(pairs, {}),
@@ -212,14 +214,14 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
         ),
     ),
     "recording of Riva": (
-        lambda message: asked.asked_in(message.config, {}, live=False),
+        lambda message: recognition_config.asked_in(message.config, {}, live=False),
         messages(_message_of(RECOGNITION, "Recognize")),
     ),
     "stream of Riva": (
-        lambda message: asked.asked_in(message.streaming_config.config, {}, live=True),
+        lambda message: recognition_config.asked_in(message.streaming_config.config, {}, live=True),
         messages(_message_of(RECOGNITION, "StreamingRecognize")),
     ),
-    "text of Riva": (speaking.asked_in, messages(_message_of(SYNTHESIS, "Synthesize"))),
+    "text of Riva": (riva_synthesis.asked_in, messages(_message_of(SYNTHESIS, "Synthesize"))),
 }
 """Each with what is drawn for it."""
 

@@ -21,7 +21,7 @@ from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
-from conch.gateway.realtime.client_events import MAX_AUDIO_BYTES, ClientEvent
+from conch.gateway.realtime.events import MAX_AUDIO_BYTES, ClientEvent
 from conch.wire.errors import (
     ComponentError,
     ConchError,

@@ -6,12 +6,11 @@ from typing import Any
 
 from aiohttp import web
 
+from conch.gateway.bodies import body_of
 from conch.gateway.doors import CLIENT_SECRETS
 from conch.gateway.errors import invalid
-from conch.gateway.reading import body_of
-from conch.gateway.realtime.client_events import parse_json
 from conch.gateway.realtime.config import SessionConfig
-from conch.gateway.realtime.events import new_id
+from conch.gateway.realtime.events import new_id, parse_json
 from conch.gateway.state import CALLER, GATEWAY
 
 LIFETIMES_S = (10, 7200)

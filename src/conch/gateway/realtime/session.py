@@ -13,15 +13,13 @@ from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
 from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.live_audio import RawDecoder
-from conch.gateway.realtime import client_events, events
-from conch.gateway.realtime.client_events import ClientEvent, read_event
+from conch.gateway.realtime import events
 from conch.gateway.realtime.config import LOGPROBS, PARTIALS, SessionConfig
-from conch.gateway.realtime.events import Event
+from conch.gateway.realtime.events import ClientEvent, Event, read_event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import EventDialect, Turns
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import SocketSession, hold
-from conch.gateway.sockets import LiveSocket
+from conch.gateway.socket_session import LiveSocket, SocketSession, hold
 from conch.gateway.state import GATEWAY
 from conch.wire.result import strict_json
 
@@ -128,11 +126,11 @@ class _Session(SocketSession):
     async def _obey(self, event: ClientEvent) -> None:
         """Do what a client asks for; if it raises an ApiError, nothing has changed."""
         match event.type:
-            case client_events.APPEND:
+            case events.APPEND:
                 await self._append(event)
-            case client_events.COMMIT:
+            case events.COMMIT:
                 await self._commit()
-            case client_events.CLEAR:
+            case events.CLEAR:
                 await self._clear()
             case _:
                 await self._update(event)
@@ -187,7 +185,7 @@ class _Session(SocketSession):
                 param="session.audio.input.format",
                 code="rate_in_use",
             )
-        is_beta = event.type == client_events.BETA_UPDATE
+        is_beta = event.type == events.BETA_UPDATE
         async with self._sending:
             self._config, self._options = config, config.options(aliases)
             self._is_beta |= is_beta

@@ -12,14 +12,14 @@ import grpc  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError
 from multidict import CIMultiDict
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
 from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
 from conch.gateway.access import caller_with, secret_in
-from conch.gateway.answer_log import log_answer
 from conch.gateway.app import NOBODY, PLACE_IN_TRACE
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
+from conch.gateway.metrics import log_answer
 from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
 from conch.wire.access import SAFE_ID, made_id

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from wyoming.audio import AudioFormat
 from wyoming.event import Event, Eventable, async_write_event
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
+from conch.gateway.bodies import read_json
 from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.errors import invalid
-from conch.gateway.reading import read_json
 from conch.wire.errors import InvalidRequestError
 
 MAX_EVENT_BYTES = WYOMING_LISTEN.max_message_bytes

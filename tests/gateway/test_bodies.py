@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 from loop_gateway import until
 
-from conch.gateway import sending
+from conch.gateway import bodies
+from conch.gateway.bodies import StreamedAnswer, sent
 from conch.gateway.config import GatewayConfig, Times
-from conch.gateway.http_server import LOGGER
-from conch.gateway.sending import StreamedAnswer, sent
+from conch.gateway.service import HTTP_LOGGER
 from conch.gateway.state import GATEWAY, REQUEST_ID, Gateway
 
 LARGE = bytes(30_000_000)
@@ -54,7 +54,7 @@ async def answering(
     app = web.Application()
     app[GATEWAY] = Gateway(GatewayConfig(port=0, times=Times(send_s=0.2)))
     app.add_routes([web.get("/", handle)])
-    runner = web.AppRunner(app, logger=LOGGER)
+    runner = web.AppRunner(app, logger=HTTP_LOGGER)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -72,7 +72,7 @@ async def test_a_client_that_does_not_read_is_broken_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # A whole answer has more time, by its size.
-    monkeypatch.setattr(sending, "LEAST_BYTES_PER_S", 1e6 if reads else 1e9)
+    monkeypatch.setattr(bodies, "LEAST_BYTES_PER_S", 1e6 if reads else 1e9)
     ended: list[str] = []
     async with answering(answer, ended) as port:
         with closing(socket.create_connection(("127.0.0.1", port))) as client:

@@ -1,4 +1,4 @@
-"""`Synthesize` and `SynthesizeOnline`: texts as audio."""
+"""Riva's synthesis: `Synthesize`, `SynthesizeOnline` and `GetRivaSynthesisConfig`."""
 
 import html
 import re
@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 from conch.audio.encoding import Encoder
 from conch.client import AsyncClient, Speech
 from conch.gateway.errors import ApiError, api_error, invalid
-from conch.gateway.riva.asked import encoding_of, named
 from conch.gateway.riva.calls import RpcCall
-from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
+from conch.gateway.riva.recognition_config import encoding_of, named
 from conch.gateway.speech import MAX_INPUT, digest_of
 from conch.gateway.state import Gateway
 from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded, served_voices
@@ -25,6 +24,8 @@ from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import RATES, SpokenSentence
 from conch.wire.voices import shares_of, synthesizer_of
 
+VOICE_MODEL = "Conch"
+"""Model of all voices: clients name a voice as `model.voice`."""
 FORMATS = {"": "pcm_s16", "LINEAR_PCM": "pcm_s16", "OGGOPUS": "opus", "FLAC": "flac"}
 """Formats of the audio by encoding; empty for none that was sent."""
 _FIELDS = {
@@ -101,6 +102,22 @@ def _check_language(sent: str, voice: str) -> None:
     if sent and code_of(sent) not in ("auto", code_of(spoken)):
         message = f"language_code takes {spoken} with voice {voice}; sent: {sent!r:.80}"
         raise invalid("language_code", message)
+
+
+async def synthesis_config(call: RpcCall) -> None:
+    asked = (await call.request()).model_name
+    if asked not in ("", VOICE_MODEL):
+        raise ApiError(404, f"no model {asked!r:.80}; this server has {VOICE_MODEL}")
+    response = call.method.response()
+    by_language: dict[str, list[str]] = {}
+    for voice in await served_voices(call.gateway):
+        by_language.setdefault(voice.language, []).append(voice.name)
+    for language, names in by_language.items():
+        config = response.model_config.add(model_name=VOICE_MODEL)
+        config.parameters.update(
+            language_code=language, voice_name=VOICE_MODEL, subvoices=",".join(names)
+        )
+    await call.send(response)
 
 
 async def synthesize(call: RpcCall) -> None:

@@ -1,4 +1,4 @@
-"""What a client of Riva asks for, as options of Conch. Pure.
+"""Riva's `RecognitionConfig` as options of Conch. Pure.
 
 Every field is an option, or an error that names it.
 """
