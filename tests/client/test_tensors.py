@@ -14,7 +14,7 @@ from tritonclient.utils import np_to_triton_dtype
 
 from conch.client import tensors, triton_grpc, triton_http
 from conch.client.endpoint import Endpoint
-from conch.client.tensors import Audio, Option
+from conch.client.tensors import Audio, OptionArgument
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -38,7 +38,9 @@ from conch.wire.stream_place import StreamPlace
 URL = "http://host:8000"
 
 
-def build(*audios: Audio, timeout_s: float | None = None, **options: Option) -> tensors.Request:
+def build(
+    *audios: Audio, timeout_s: float | None = None, **options: OptionArgument
+) -> tensors.Request:
     return tensors.build(audios, 8000, timeout_s, "speech", "", options, default_timeout_s=60.0)
 
 

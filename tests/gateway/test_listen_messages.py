@@ -15,7 +15,7 @@ from conch.gateway.listen_messages import (
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import latest_segments
-from conch.session.resume_state import Cut
+from conch.session.resume_state import ResumePoint
 from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript
 
 
@@ -172,17 +172,17 @@ def test_where_another_session_would_go_on_is_told_when_it_changes() -> None:
     messages = ListenMessages(has_stats=False, has_resume=True)
     ended = LiveSegment(segment("He even thought", 0), True)
 
-    def resume_at(cut: Cut | None, *segments: LiveSegment) -> list[tuple[float, float]]:
+    def resume_at(cut: ResumePoint | None, *segments: LiveSegment) -> list[tuple[float, float]]:
         said = messages.after(update(None, *segments, cut=cut))
         told = [message for message in said if message["type"] == "resume"]
         return [(message["from"], message["told"]) for message in told]
 
-    assert resume_at(None) == resume_at(Cut(0.0)) == resume_at(Cut(0.4)) == []
-    assert resume_at(Cut(1.5)) == [(1.5, 1.5)]
-    assert resume_at(Cut(1.5, ("He", "even"), 2.6)) == [(1.5, 2.6)]
-    assert resume_at(Cut(1.9, ("even",), 2.6)) == []
+    assert resume_at(None) == resume_at(ResumePoint(0.0)) == resume_at(ResumePoint(0.4)) == []
+    assert resume_at(ResumePoint(1.5)) == [(1.5, 1.5)]
+    assert resume_at(ResumePoint(1.5, ("He", "even"), 2.6)) == [(1.5, 2.6)]
+    assert resume_at(ResumePoint(1.9, ("even",), 2.6)) == []
     # A word of an utterance that has ended would be sent twice.
-    assert resume_at(Cut(1.9, ("even",), 2.6), ended) == [(1.9, 2.6)]
+    assert resume_at(ResumePoint(1.9, ("even",), 2.6), ended) == [(1.9, 2.6)]
 
 
 def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:

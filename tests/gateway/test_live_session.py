@@ -403,7 +403,7 @@ async def test_audio_that_ends_two_servers_ends_its_session(client: PlainLiveCli
 async def test_words_that_an_earlier_session_has_told_are_left_out(mode: str) -> None:
     steps = (spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6), spoken(0, 0.5), 1, spoken(1, 0.5), 1)
     client = PlainLiveClient()
-    updates = await of_all(client, *steps, told_s=0.6, options={"mode": mode})
+    updates = await of_all(client, *steps, sent_before_s=0.6, options={"mode": mode})
     assert [text.lower() for text in final_texts(updates)] == ["two", "one"]
     shown = [update.utterance.text for update in updates if update.utterance]
     assert "one two" not in shown

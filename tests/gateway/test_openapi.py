@@ -23,7 +23,7 @@ from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
 from conch.gateway.file_request import DIARIZATION, FORMATS, GRANULARITIES, KNOWN, parse
 from conch.gateway.format import read
-from conch.gateway.listen import MAX_TOLD_S, OWN
+from conch.gateway.listen import MAX_SENT_BEFORE_S, OWN
 from conch.gateway.live_audio import ENCODINGS
 from conch.gateway.models import DEFAULT_MODEL, PATHS, model_object
 from conch.gateway.openapi import described
@@ -133,7 +133,7 @@ def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
         for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]
     }
     assert found["encoding"]["enum"] == list(ENCODINGS)
-    assert found["told_s"]["maximum"] == MAX_TOLD_S
+    assert found["told_s"]["maximum"] == MAX_SENT_BEFORE_S
     assert found["model"]["default"] == FORM["properties"]["model"]["default"] == DEFAULT_MODEL
 
 

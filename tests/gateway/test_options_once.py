@@ -16,7 +16,7 @@ from plain_streams import audio, streaming
 from conch.gateway import file_request
 from conch.gateway.listen import query_of
 from conch.gateway.live_session import LiveSession
-from conch.gateway.servers import asking
+from conch.gateway.servers import recognition_request
 from conch.wire import known_speakers
 from conch.wire.options import RecognitionOptions
 
@@ -69,7 +69,7 @@ def test_of_a_file(
     reads: Counter[str],
 ) -> None:
     form = {name: (value,) for name, value in fields.items()}
-    request = asking(b"RIFF", file_request.parse(form, {}).options, "id")
+    request = recognition_request(b"RIFF", file_request.parse(form, {}).options, "id")
     assert taken(reads) == at_gateway, "reads of the form until the request to the server"
     assert recognized(PlainComponents(), audio("..11.."), **request.parameters).text
     assert taken(reads) == on_server, "reads of the request until the answer"

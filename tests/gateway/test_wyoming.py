@@ -28,7 +28,7 @@ from conch.client import Client
 from conch.gateway import GatewayConfig, GatewayService
 from conch.gateway.errors import ApiError
 from conch.gateway.wyoming.events import samples_of
-from conch.gateway.wyoming.recognition import options_asked
+from conch.gateway.wyoming.recognition import parse_options
 from conch.wire.errors import ConfigError, OptionError
 
 TEXT = "Hello there. The kitchen light is on."
@@ -231,11 +231,11 @@ def test_names_go_before_terms() -> None:
     asked = Transcribe(
         language="en-US", transcript_names=["Kitchen: lamp", ""], transcript_terms=["dim, slowly"]
     )
-    assert options_asked(asked, {}, ["en"]).sent == {
+    assert parse_options(asked, {}, ["en"]).sent == {
         "language": "en",
         "names": "Kitchen lamp:12,dim slowly",
     }
     many = Transcribe(transcript_names=["a long name"], transcript_terms=["word " * 20] * 500)
-    assert options_asked(many, {}, ["en"]).names.startswith("a long name:12,word word")
+    assert parse_options(many, {}, ["en"]).names.startswith("a long name:12,word word")
     with pytest.raises(OptionError, match="'language' takes en, de here; sent: 'ko'"):
-        options_asked(Transcribe(language="ko"), {}, ["en", "de"])
+        parse_options(Transcribe(language="ko"), {}, ["en", "de"])

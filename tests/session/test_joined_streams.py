@@ -57,7 +57,7 @@ def test_the_rolling_passes_of_all_streams_add_up() -> None:
 
 
 def test_words_that_were_told_before_are_left_out() -> None:
-    joined = JoinedStreams(16_000, told_s=1.2)
+    joined = JoinedStreams(16_000, sent_before_s=1.2)
     joined.begin(OPTIONS)
     assert joined.hears_again
     joined.take(heard("one two"), ends=False)

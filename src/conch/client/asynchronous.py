@@ -129,7 +129,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         entry_point: str = "speech",
         request_id: str = "",
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> Transcript:
         """Transcribe one audio.
 
@@ -168,7 +168,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         entry_point: str = "speech",
         request_id: str = "",
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> list[Transcript]:
         """Transcribe several audios, all waveforms or all files, in one request.
 
@@ -192,7 +192,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         entry_point: str = "speech_stream",
         request_id: str = "",
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
@@ -271,8 +271,8 @@ class AsyncClient:
         parts = self.synthesize_stream(
             text, timeout_s=timeout_s, entry_point=entry_point, request_id=request_id, **options
         )
-        async with aclosing(parts) as found:
-            return whole_of([part async for part in found])
+        async with aclosing(parts) as pieces:
+            return whole_of([part async for part in pieces])
 
     def live(
         self,
@@ -285,7 +285,7 @@ class AsyncClient:
         keep_segments: bool = True,
         resume_s: float = RESUME_S,
         on_loss: Callable[[ConchError], None] = lambda error: None,
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> AsyncLiveStream:
         """Open a live stream. Nothing is sent before the first chunk.
 
@@ -373,8 +373,8 @@ async def connect(
     """
     if endpoint.address.is_grpc:
         return GrpcTransport(endpoint, uploads)
-    is_found = await asyncio.to_thread(is_gateway, endpoint, timeout_s)
-    return (GatewayTransport if is_found else HttpTransport)(endpoint, connections)
+    has_gateway = await asyncio.to_thread(is_gateway, endpoint, timeout_s)
+    return (GatewayTransport if has_gateway else HttpTransport)(endpoint, connections)
 
 
 def has_streams(endpoint: Endpoint) -> bool:

@@ -106,10 +106,10 @@ class Endpoint:
                 no certificate.
         """
         trusted = os.environ.get(CA_VARIABLE, "") if ca_cert is None else ca_cert
-        found = cls(Address.parse(url), request_headers(api_key, headers), trusted)
-        if found.address.is_secure and trusted:
-            found.trust()
-        return found
+        endpoint = cls(Address.parse(url), request_headers(api_key, headers), trusted)
+        if endpoint.address.is_secure and trusted:
+            endpoint.trust()
+        return endpoint
 
     def trust(self) -> ssl.SSLContext:
         """Return a context with the certificates to trust; raise a ServerError if there is none."""
@@ -135,15 +135,15 @@ def request_headers(
     Raises:
         ServerError: a name or a value cannot be sent. The message does not repeat the value.
     """
-    found: dict[str, str] = {}
+    checked: dict[str, str] = {}
     key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
     if key.strip():
-        found["authorization"] = f"Bearer {key.strip()}"
-        _check("authorization", found["authorization"])
+        checked["authorization"] = f"Bearer {key.strip()}"
+        _check("authorization", checked["authorization"])
     for name, value in (headers or {}).items():
         _check(name, value)
-        found[name.lower()] = value
-    return found
+        checked[name.lower()] = value
+    return checked
 
 
 def _check(name: str, value: str) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from conch.client import tensors
 from conch.client.aio import all_of
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.gateway_live import EVENTS, Event, GatewayStreams
+from conch.client.gateway_live import EVENTS, GatewayEvent, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
 from conch.families.family import Voice
@@ -63,10 +63,10 @@ def voices_of(endpoint: Endpoint) -> list[Voice]:
     status, body = _got(endpoint, "/v1/audio/voices", CONNECT_TIMEOUT_S)
     if status != 200:
         raise from_answer(status, body, str(endpoint))
-    return msgspec.json.decode(body, type=_Voices).voices
+    return msgspec.json.decode(body, type=_VoiceList).voices
 
 
-class _Voices(msgspec.Struct):
+class _VoiceList(msgspec.Struct):
     voices: list[Voice]
 
 
@@ -74,10 +74,10 @@ def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]
     """Return the status and the body of the answer to a GET."""
     address = endpoint.address
     host, slash, path = address.target.partition("/")
-    kind: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
+    connect: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
     if address.is_secure:
-        kind = partial(http.client.HTTPSConnection, context=endpoint.trust())
-    with contextlib.closing(kind(host, timeout=patience_s)) as connection:
+        connect = partial(http.client.HTTPSConnection, context=endpoint.trust())
+    with contextlib.closing(connect(host, timeout=patience_s)) as connection:
         try:
             connection.connect()
         except OSError as failure:
@@ -124,11 +124,11 @@ def _is_of_gateway(body: bytes) -> bool:
     A proxy may put its own name into the header Server, but leaves the body as it is.
     """
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(body)
-        if isinstance(found, dict):
-            error = found.get("error")
+        answer = json.loads(body)
+        if isinstance(answer, dict):
+            error = answer.get("error")
             is_error = isinstance(error, dict) and {"message", "type", "param", "code"} <= {*error}
-            return is_error or found.get("service") == SERVICE
+            return is_error or answer.get("service") == SERVICE
     return False
 
 
@@ -176,7 +176,7 @@ class GatewayTransport:
 
     async def _events(
         self, answer: Any, request: tensors.Request, give_up_at: float
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[GatewayEvent, None]:
         """Yield the events of an answer, and close it at the end."""
 
         def in_time() -> contextlib.AbstractAsyncContextManager[None]:
@@ -302,7 +302,7 @@ def speech_body(request: tensors.Request) -> dict[str, Any]:
     return {"model": "conch", "input": text.decode(), **own, **options}
 
 
-def speech_of_event(event: Event, format: str) -> Speech:
+def speech_of_event(event: GatewayEvent, format: str) -> Speech:
     if event.spoken is None:
         raise ServerError("the answer does not say what was spoken, as a gateway of Conch does")
     if format == "pcm_f32":

@@ -139,7 +139,7 @@ class AsyncLiveStream:
         sample_rate: int,
         timeout_s: float,
         model: str,
-        options: RecognitionOptions | Mapping[str, tensors.Option],
+        options: RecognitionOptions | Mapping[str, tensors.OptionArgument],
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = 0.0,
@@ -337,8 +337,8 @@ class AsyncLiveStream:
                 retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
                 wait_s = max(pause_s, float(retry_s or 0))
                 if self._now() + wait_s >= give_up_at:
-                    kind = ServerLostError if self._losses else UnreachableError
-                    raise kind(f"{GAVE_UP}: {error}") from error
+                    error_type = ServerLostError if self._losses else UnreachableError
+                    raise error_type(f"{GAVE_UP}: {error}") from error
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 

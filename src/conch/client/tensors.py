@@ -61,7 +61,7 @@ integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others.""
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
 
-Option: TypeAlias = OptionValue | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+OptionArgument: TypeAlias = OptionValue | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """An `OptionValue`, or for `known_speakers` what stands for its text: see `values_of`."""
 
 Result: TypeAlias = NDArray[Any] | None
@@ -140,7 +140,7 @@ def build(
     timeout_s: float | None,
     model: str,
     request_id: str,
-    options: RecognitionOptions | Mapping[str, Option],
+    options: RecognitionOptions | Mapping[str, OptionArgument],
     *,
     default_timeout_s: float,
 ) -> Request:
@@ -165,7 +165,7 @@ def build(
 
 
 def checked(
-    options: RecognitionOptions | Mapping[str, Option], *, live: bool = False
+    options: RecognitionOptions | Mapping[str, OptionArgument], *, live: bool = False
 ) -> RecognitionOptions:
     """Return options after their one check by a client, which those of `parse` have passed.
 
@@ -178,7 +178,7 @@ def checked(
     return RecognitionOptions.parse(values_of(options), live=live)
 
 
-def values_of(options: Mapping[str, Option]) -> dict[str, Any]:
+def values_of(options: Mapping[str, OptionArgument]) -> dict[str, Any]:
     """Return options with a text for `known_speakers`.
 
     It may be a list of objects as the option has them, in which an embedding may be an array and an
@@ -222,10 +222,12 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
     Raises:
         AudioError: a file cannot be read, an array is not a waveform, or both kinds are mixed.
     """
-    kinds = {isinstance(audio, np.ndarray) for audio in audios}
-    if len(kinds) != 1:
-        raise AudioError("a batch holds waveforms or files, not both" if kinds else "no audio")
-    if kinds == {False}:
+    are_waveforms = {isinstance(audio, np.ndarray) for audio in audios}
+    if len(are_waveforms) != 1:
+        raise AudioError(
+            "a batch holds waveforms or files, not both" if are_waveforms else "no audio"
+        )
+    if are_waveforms == {False}:
         files = np.empty((len(audios), 1), dtype=np.object_)
         files[:, 0] = [_encoded(audio) for audio in audios]
         return {"AUDIO": files}
@@ -269,8 +271,8 @@ async def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript
     """
     shapes = [(rows, 1), (1,)] if rows == 1 else [(rows, 1)]
     if result is None or result.shape not in shapes:
-        found = "none" if result is None else f"shape {list(result.shape)}"
-        raise ServerError(f"expected the output RESULT of shape [{rows}, 1], found {found}")
+        shape = "none" if result is None else f"shape {list(result.shape)}"
+        raise ServerError(f"expected the output RESULT of shape [{rows}, 1], found {shape}")
     return [await read_transcript(text) for text in result.flat]
 
 
@@ -313,8 +315,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     if any(words in message for words in foreign.STOPPING):
         return UnavailableError(f"{url} is about to stop, and takes no more audio")
     if name in {"503", "UNAVAILABLE"}:
-        kind = UnavailableError if foreign.GRPC_OF_PROXY in message else OverloadedError
-        return kind(message)
+        error_type = UnavailableError if foreign.GRPC_OF_PROXY in message else OverloadedError
+        return error_type(message)
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)
     if name in {"400", "413", "INVALID_ARGUMENT"}:

@@ -25,7 +25,7 @@ from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-PLACE_IN_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+TRACEPARENT_PATTERN = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
@@ -89,14 +89,14 @@ def page(name: str = "") -> Callable[[web.Request], Awaitable[web.Response]]:
 
     async def answer(request: web.Request) -> web.Response:
         file = name or request.match_info["name"]
-        kind = _PAGE_TYPES.get(PurePosixPath(file).suffix)
+        content_type = _PAGE_TYPES.get(PurePosixPath(file).suffix)
         package = resources.files("conch.gateway")
         paths = [package / folder / file for folder in ("page", "viewer")]
-        found = [path for path in paths if path.is_file()]
-        if kind is None or not found:
+        existing = [path for path in paths if path.is_file()]
+        if content_type is None or not existing:
             raise web.HTTPNotFound
         return web.Response(
-            body=found[0].read_bytes(), headers={**_PAGE_HEADERS, "Content-Type": kind}
+            body=existing[0].read_bytes(), headers={**_PAGE_HEADERS, "Content-Type": content_type}
         )
 
     return answer
@@ -136,7 +136,7 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
     request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
     # One task answers all requests of a connection: each sets its own.
     traceparent = request.headers.get("traceparent", "")
-    TRACEPARENT.set(traceparent if PLACE_IN_TRACE.fullmatch(traceparent) else "")
+    TRACEPARENT.set(traceparent if TRACEPARENT_PATTERN.fullmatch(traceparent) else "")
     route = _route_of(request)
     began = time.monotonic()
     status = 499

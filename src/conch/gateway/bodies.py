@@ -73,8 +73,8 @@ async def body_of(request: web.Request, max_bytes: int, within_s: float) -> byte
 
 def problem_of(error: Exception) -> str:
     """Return in one line what is wrong with a body whose encoding or chunks are damaged."""
-    found = next((item for item in (error, error.__cause__) if hasattr(item, "message")), error)
-    return " ".join(str(getattr(found, "message", found)).split())
+    source = next((item for item in (error, error.__cause__) if hasattr(item, "message")), error)
+    return " ".join(str(getattr(source, "message", source)).split())
 
 
 async def sent_in_time(sending: Awaitable[None], request: web.Request, size: int = 0) -> None:
@@ -104,14 +104,14 @@ async def sent(
 class StreamedAnswer(web.StreamResponse):
     """An answer whose parts are written one by one."""
 
-    def __init__(self, request: web.Request, kind: str, headers: Mapping[str, str]) -> None:
-        own = {"Content-Type": kind, "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    def __init__(self, request: web.Request, content_type: str, headers: Mapping[str, str]) -> None:
+        own = {"Content-Type": content_type, "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         own["x-request-id"] = request[REQUEST_ID]
         super().__init__(headers={**own, **headers, **cors_headers(request)})
-        self._asked = request
+        self._http_request = request
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        await sent_in_time(super().write(data), self._asked)
+        await sent_in_time(super().write(data), self._http_request)
 
     async def write_eof(self, data: bytes = b"") -> None:
-        await sent_in_time(super().write_eof(data), self._asked)
+        await sent_in_time(super().write_eof(data), self._http_request)

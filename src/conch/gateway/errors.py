@@ -118,5 +118,5 @@ def api_error(failure: Exception) -> ApiError:
 
 def _option_in(message: str) -> str | None:
     """Return the option that a message names, None if it names none."""
-    found = re.search(r"option '(\w+)'", message)
-    return found[1] if found else None
+    match = re.search(r"option '(\w+)'", message)
+    return match[1] if match else None

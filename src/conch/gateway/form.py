@@ -91,7 +91,7 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
             gateway.uploads.taken(size, caller.name, gateway.share) as keep,
             tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
         ):
-            reader = _Reader(file, most, gateway.config.times, request.content_length or 0)
+            reader = _FormReader(file, most, gateway.config.times, request.content_length or 0)
             await reader.read(request)
             if not file.tell():
                 problem = "the file is empty: 0 bytes"
@@ -104,7 +104,7 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
         raise
 
 
-class _Reader:
+class _FormReader:
     """Reads a form in pieces: its file to the disk, and its other fields to memory."""
 
     def __init__(self, file: IO[bytes], max_bytes: int, times: Times, length: int) -> None:
@@ -121,7 +121,7 @@ class _Reader:
 
     async def read(self, request: web.Request) -> None:
         try:
-            parts = _Parts(request.headers, request.content)
+            parts = _MultipartParts(request.headers, request.content)
             for _ in range(MAX_FIELDS + 1):
                 part = await self._soon(parts.next())
                 if part is None:
@@ -204,7 +204,7 @@ class _Reader:
             raise _stalled(f"nothing came for {self._times.idle_s:g} s") from None
 
 
-class _Parts(MultipartReader):
+class _MultipartParts(MultipartReader):
     """The parts of a form, without two faults of aiohttp."""
 
     def _get_boundary(self) -> str:

@@ -108,16 +108,18 @@ async def write(request: web.Request) -> web.Response:
             try:
                 async with timeout(WRITE_S):
                     work = in_own_thread(partial(_written, body))
-                    asked, text = await gateway.unless_broken_off(work)
+                    format_request, text = await gateway.unless_broken_off(work)
             except asyncio.TimeoutError:
                 message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
                 raise invalid("transcript", message) from None
-    return web.Response(text=text, content_type=CONTENT_TYPES[asked.format])
+    return web.Response(text=text, content_type=CONTENT_TYPES[format_request.format])
 
 
 def _written(body: bytes) -> tuple[FormatRequest, str]:
-    asked = read(body)
-    return asked, FORMATS[asked.format](transcript_of(asked.transcript), asked.name)
+    format_request = read(body)
+    return format_request, FORMATS[format_request.format](
+        transcript_of(format_request.transcript), format_request.name
+    )
 
 
 def read(body: bytes) -> FormatRequest:
@@ -125,9 +127,9 @@ def read(body: bytes) -> FormatRequest:
     try:
         return msgspec.json.decode(body, type=FormatRequest)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at ")
-        found = re.search(r"`\$\.(.+)`", place), re.search(r"field `(.+)`", problem)
-        param = clipped(".".join(match[1] for match in found if match)) or "body"
+        problem, _, location = str(error).partition(" - at ")
+        matches = re.search(r"`\$\.(.+)`", location), re.search(r"field `(.+)`", problem)
+        param = clipped(".".join(match[1] for match in matches if match)) or "body"
         takes = f"takes {', '.join(get_args(Format))}: " if param == "format" else ""
         message = f"{param}: {takes}{clipped(problem)}"
     except (msgspec.DecodeError, RecursionError) as error:

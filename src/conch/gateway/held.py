@@ -112,7 +112,7 @@ async def charged_updates(
             gateway.metrics.first_text_seconds.labels(route).observe(seconds)
         yield update
         if update.audio_s > charged_s:
-            gateway.heard(caller, route, update.audio_s - charged_s)
+            gateway.count_audio(caller, route, update.audio_s - charged_s)
             charged_s = update.audio_s
             if not live.is_closed:
                 try:

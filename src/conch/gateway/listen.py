@@ -32,7 +32,7 @@ from conch.wire.options import RecognitionOptions
 
 OWN = ("encoding", "sample_rate", "model", "include", "answers", "told_s")
 """Names in the query that are no options."""
-MAX_TOLD_S = 60.0
+MAX_SENT_BEFORE_S = 60.0
 """Most seconds at the beginning whose words an earlier session may have sent."""
 
 
@@ -50,7 +50,7 @@ class ListenQuery:
     """Whether each frame gets one answer."""
     has_resume: bool
     """Whether messages say from where another session has to hear the audio."""
-    told_s: float
+    sent_before_s: float
     """Seconds at the beginning whose words an earlier session has sent."""
 
 
@@ -58,10 +58,12 @@ async def listen(request: web.Request) -> web.StreamResponse:
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, PROTOCOL, LISTEN.max_message_bytes)
-    return await hold(request, socket, lambda client: _Listener(request, socket, client, query))
+    return await hold(
+        request, socket, lambda client: _ListenSession(request, socket, client, query)
+    )
 
 
-class _Listener(PlainSession):
+class _ListenSession(PlainSession):
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: ListenQuery
     ) -> None:
@@ -73,7 +75,7 @@ class _Listener(PlainSession):
         self._live: LiveSession = live_session_of(
             *(self._gateway, client, options, query.sample_rate, self._request_id),
             joins=not query.answers_all,
-            told_s=0.0 if query.answers_all else query.told_s,
+            sent_before_s=0.0 if query.answers_all else query.sent_before_s,
         )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
 
@@ -103,13 +105,13 @@ class _Listener(PlainSession):
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
         command = command_in(text)
-        kind = command.type if command else None
-        if kind not in known:
+        command_type = command.type if command else None
+        if command_type not in known:
             await self._refuse(text, known)
-        elif kind == "close":
+        elif command_type == "close":
             await self._hear(b"", ends=True)
             self._close()
-        elif kind == "finalize" and not self._is_closing:
+        elif command_type == "finalize" and not self._is_closing:
             self._live.finalize()
 
     async def _send_texts(self) -> None:
@@ -156,7 +158,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
         has_stats="stats" in parts,
         answers_all=answers == "all",
         has_resume="resume" in parts,
-        told_s=_told_s(values.get("told_s") or "0"),
+        sent_before_s=_sent_before_s(values.get("told_s") or "0"),
     )
 
 
@@ -172,13 +174,13 @@ def values_of(fields: Sequence[tuple[str, str]], repeated: Sequence[str] = ()) -
     return values
 
 
-def _told_s(text: str) -> float:
+def _sent_before_s(text: str) -> float:
     try:
         seconds = float(text[:20])
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds <= MAX_TOLD_S:
-        message = f"told_s takes 0 to {MAX_TOLD_S:g} seconds; sent: {text!r:.80}"
+    if not 0 <= seconds <= MAX_SENT_BEFORE_S:
+        message = f"told_s takes 0 to {MAX_SENT_BEFORE_S:g} seconds; sent: {text!r:.80}"
         raise invalid("told_s", message)
     return seconds
 

@@ -79,10 +79,10 @@ class RawDecoder:
         data = self._rest + data
         whole = len(data) // dtype.itemsize * dtype.itemsize
         self._rest = data[whole:]
-        found = np.frombuffer(data, dtype, whole // dtype.itemsize)
-        if dtype.kind == "f" and len(found):
-            peak(found, "the frame")
-        return found.astype(dtype.newbyteorder("="), copy=False)
+        samples = np.frombuffer(data, dtype, whole // dtype.itemsize)
+        if dtype.kind == "f" and len(samples):
+            peak(samples, "the frame")
+        return samples.astype(dtype.newbyteorder("="), copy=False)
 
 
 class ContainerDecoder:
@@ -129,22 +129,22 @@ class ContainerDecoder:
         while not self._has_ended:
             if self._wanted and not await self._gives():
                 return
-            kind, payload = await self._received()
-            if kind == WANTED and len(payload) == ASK.size:
+            message_type, payload = await self._received()
+            if message_type == WANTED and len(payload) == ASK.size:
                 self._wanted = ASK.unpack(payload)[1]
                 continue
             try:
-                found = said(kind, payload, self._form, AUDIO_NAME)
+                message = said(message_type, payload, self._form, AUDIO_NAME)
             except ConchError:
                 self.stop()
                 raise
-            if isinstance(found, SampleFormat):
-                self._form = found
-                if found.rate != self._sample_rate:
-                    rates = found.rate, self._sample_rate
+            if isinstance(message, SampleFormat):
+                self._form = message
+                if message.rate != self._sample_rate:
+                    rates = message.rate, self._sample_rate
                     self._resampler = soxr.ResampleStream(*rates, 1, dtype="float32")
-            elif isinstance(found, np.ndarray):
-                yield found.mean(axis=1)
+            elif isinstance(message, np.ndarray):
+                yield message.mean(axis=1)
             else:
                 self._has_ended = True
                 self._end.close()
@@ -166,20 +166,20 @@ class ContainerDecoder:
         """Return the next message; one without a kind if the decoder is gone, or hangs."""
         try:
             async with timeout(SILENT_S):
-                kind, size = kind_and_size(await self._exactly(HEAD.size))
-                return kind, await self._exactly(size)
+                message_type, size = kind_and_size(await self._exactly(HEAD.size))
+                return message_type, await self._exactly(size)
         except (EOFError, OSError, asyncio.TimeoutError):
             self.stop()
             return b"", b""
 
     async def _exactly(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            more = await self._loop.sock_recv(self._end, size - len(found))
+        data = bytearray()
+        while len(data) < size:
+            more = await self._loop.sock_recv(self._end, size - len(data))
             if not more:
                 raise EOFError
-            found += more
-        return bytes(found)
+            data += more
+        return bytes(data)
 
 
 class LiveFrames:

@@ -22,7 +22,7 @@ from conch.gateway.live_audio import Samples
 from conch.gateway.servers import SessionClient
 from conch.gateway.session_stream import LiveSegment, SessionStream
 from conch.session.joined_streams import JoinedStreams
-from conch.session.resume_state import Cut
+from conch.session.resume_state import ResumePoint
 from conch.wire.errors import AudioError, OverloadedError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, OpenUtterance, Transcript
@@ -84,7 +84,7 @@ class LiveUpdate:
     """Whether this is the last update of a `clear`."""
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
-    cut: Cut | None = None
+    cut: ResumePoint | None = None
     """Where another session would go on."""
 
     @property
@@ -111,7 +111,7 @@ class LiveSession:
         max_backlog_s: float,
         request_id: str = "",
         joins: bool = True,
-        told_s: float = 0.0,
+        sent_before_s: float = 0.0,
         max_stream_s: float = MAX_STREAM_S,
         freeing: "set[asyncio.Task[None]] | None" = None,
     ) -> None:
@@ -138,7 +138,7 @@ class LiveSession:
         self._waiting: deque[Samples | _Mark] = deque()
         self._num_waiting = self._num_fed = 0
         """Samples that wait, and that were fed."""
-        self._joined = JoinedStreams(sample_rate, told_s)
+        self._joined = JoinedStreams(sample_rate, sent_before_s)
         self._stream: SessionStream | None = None
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
@@ -157,7 +157,7 @@ class LiveSession:
         self._sender = asyncio.create_task(self._send_all())
         return self
 
-    async def __aexit__(self, kind: object, *exc_info: object) -> None:
+    async def __aexit__(self, exc_type: object, *exc_info: object) -> None:
         """Free the server's stream, end `updates`, and raise the error that `close` was given."""
         self._is_closed = True
         assert self._sender is not None
@@ -168,7 +168,7 @@ class LiveSession:
         with suppress(asyncio.TimeoutError):
             async with timeout(FREE_TIMEOUT_S):
                 await asyncio.shield(freeing)
-        if kind is None and self._ended_by is not None:
+        if exc_type is None and self._ended_by is not None:
             raise self._ended_by
 
     async def _free(self, sender: "asyncio.Task[None]") -> None:

@@ -31,7 +31,7 @@ from conch.wire.result import Transcript
 from conch.wire.synthesis import Spoken, SynthesisOptions
 
 Schema: TypeAlias = dict[str, Any]
-_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_SCHEMA_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _RECORDINGS_ONLY = ("channels", "coverage", "speaker_embeddings")
 
 
@@ -117,7 +117,7 @@ def make_document() -> Schema:
 
 def of_option(item: "Field[Any]") -> Schema:
     """Return the schema of an option: type, range, default and meaning."""
-    kind, words = kind_of(item), words_of(item)
+    value_type, words = kind_of(item), words_of(item)
     data = item.metadata
     notes = [data["help"]]
     if data["otherwise"]:
@@ -125,7 +125,7 @@ def of_option(item: "Field[Any]") -> Schema:
     if taken_by := takers(item):
         notes.append(f"with decoder {' or '.join(taken_by)}")
     text = "; ".join(notes)
-    schema: Schema = {"type": _KINDS[kind]} if kind is not None else {}
+    schema: Schema = {"type": _SCHEMA_TYPES[value_type]} if value_type is not None else {}
     if data["low"] is not None:
         schema |= {"minimum": data["low"], "maximum": data["high"]}
     if words:
@@ -142,34 +142,34 @@ def _query_of_option(item: "Field[Any]") -> Schema:
     return {"name": item.name, "in": "query", "schema": schema, "description": description}
 
 
-def _schemas_of(*kinds: type[Any]) -> dict[str, Schema]:
+def _schemas_of(*types: type[Any]) -> dict[str, Schema]:
     """Return the schemas of types and of those inside them by name, with the notes of fields."""
     template = "#/components/schemas/{name}"
-    _, schemas = msgspec.json.schema_components(kinds, ref_template=template)
-    for kind in _with_inner(*kinds):
-        schema = schemas[kind.__name__]
-        schema["description"] = inspect.cleandoc(kind.__doc__ or "")
-        for name, note in _notes(kind).items():
+    _, schemas = msgspec.json.schema_components(types, ref_template=template)
+    for cls in _with_inner(*types):
+        schema = schemas[cls.__name__]
+        schema["description"] = inspect.cleandoc(cls.__doc__ or "")
+        for name, note in _notes(cls).items():
             schema["properties"].get(name, {})["description"] = note
     return schemas
 
 
-def _with_inner(*kinds: type[Any]) -> set[type[Any]]:
+def _with_inner(*types: type[Any]) -> set[type[Any]]:
     """Return types and those of their fields, where these have fields too."""
-    found: set[type[Any]] = set()
-    left: list[Any] = list(kinds)
+    seen: set[type[Any]] = set()
+    left: list[Any] = list(types)
     while left:
-        kind = left.pop()
-        left += get_args(kind)
-        if (is_dataclass(kind) or hasattr(kind, "__struct_fields__")) and kind not in found:
-            found.add(kind)
-            left += get_type_hints(kind).values()
-    return found
+        cls = left.pop()
+        left += get_args(cls)
+        if (is_dataclass(cls) or hasattr(cls, "__struct_fields__")) and cls not in seen:
+            seen.add(cls)
+            left += get_type_hints(cls).values()
+    return seen
 
 
-def _notes(kind: type[Any]) -> dict[str, str]:
+def _notes(cls: type[Any]) -> dict[str, str]:
     """Return the text below each field of a class: Python itself does not keep it."""
-    body = ast.parse(inspect.getsource(kind)).body[0]
+    body = ast.parse(inspect.getsource(cls)).body[0]
     assert isinstance(body, ast.ClassDef)
     notes = {}
     for field, text in zip(body.body, body.body[1:], strict=False):
@@ -191,8 +191,8 @@ async def list_components(request: web.Request) -> web.Response:
     aliases = request.app[GATEWAY].model_aliases
     query = MultiDict(request.query)
     if voice := query.get("voice"):
-        found = components_that_speak(SynthesisOptions.parse({"voice": voice}).voice)
-        body = msgspec.json.encode({"components": found})
+        components = components_that_speak(SynthesisOptions.parse({"voice": voice}).voice)
+        body = msgspec.json.encode({"components": components})
         return web.Response(body=body, content_type="application/json")
     if query.pop("live", "false").lower() in ("true", "1"):
         options = query_of(list(query.items()), aliases).options
@@ -208,14 +208,14 @@ def takes_live(item: "Field[Any]") -> bool:
 
 
 def described(item: "Field[Any]") -> Option:
-    kind, data = kind_of(item), item.metadata
+    value_type, data = kind_of(item), item.metadata
     default: Any = item.default
     taken_by = takers(item)
     # A decoder that hears no live audio has the second pass, and another one the first.
     of_second = [decoder.name for decoder in decoders().values() if not decoder.live]
     return Option(
         name=item.name,
-        kind=kind.__name__ if kind is not None else "choice",
+        kind=value_type.__name__ if value_type is not None else "choice",
         default=default,
         default_in_words=default_of(item),
         low=data["low"],

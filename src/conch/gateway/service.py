@@ -224,13 +224,13 @@ class _Connection(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if not self._messages or not isinstance(found := self._messages[-1][0], _ErrInfo):
+        if not self._messages or not isinstance(failure := self._messages[-1][0], _ErrInfo):
             return
-        bodies = [body for message, body in self._messages if message is not found]
+        bodies = [body for message, body in self._messages if message is not failure]
         if self._current_request is not None:
             bodies.insert(0, self._current_request.content)
         if bodies and not bodies[-1].is_eof():
-            bodies[-1].set_exception(web.RequestPayloadError(found.message), found.exc)
+            bodies[-1].set_exception(web.RequestPayloadError(failure.message), failure.exc)
 
 
 def limited(server: web.Server, most: int) -> Callable[[], asyncio.BaseProtocol]:

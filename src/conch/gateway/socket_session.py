@@ -231,10 +231,10 @@ async def hold(
 
 def error_for_client(error: Exception) -> ApiError:
     """Return the error for the client whose session an exception has ended."""
-    found = api_error(error)
+    client_error = api_error(error)
     if isinstance(error, AudioError):
-        found.param = None  # there is no file
-    return found
+        client_error.param = None  # there is no file
+    return client_error
 
 
 def close_code(error: Exception) -> int:

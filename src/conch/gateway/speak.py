@@ -48,10 +48,10 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voi
 async def speak(request: web.Request) -> web.StreamResponse:
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, PROTOCOL, SPEAK.max_message_bytes)
-    return await hold(request, socket, lambda client: _Speaker(request, socket, client, query))
+    return await hold(request, socket, lambda client: _SpeakSession(request, socket, client, query))
 
 
-class _Utterance(TextPieces):
+class _SpokenText(TextPieces):
     """A text up to its flush."""
 
     def __init__(self) -> None:
@@ -64,13 +64,13 @@ class _Utterance(TextPieces):
         super().add(text)
 
 
-class _Speaker(PlainSession):
+class _SpeakSession(PlainSession):
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query
-        self._utterances = deque([_Utterance()])
+        self._utterances = deque([_SpokenText()])
         """Texts to speak, the current one first. The last one is still written."""
         self._speaking: asyncio.Task[None] | None = None
         self._num_cancels = 0
@@ -84,7 +84,7 @@ class _Speaker(PlainSession):
         return await super().run()
 
     async def fail(self, error: ApiError) -> None:
-        await self._send({"type": "error", "error": error.as_dict(), **self._place()})
+        await self._send({"type": "error", "error": error.as_dict(), **self._audio_position()})
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         command = command_in(frame.data)
@@ -101,7 +101,7 @@ class _Speaker(PlainSession):
                         message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
                         raise ApiError(429, message, code="backlog_exceeded")
                     self._utterances[-1].end()
-                    self._utterances.append(_Utterance())
+                    self._utterances.append(_SpokenText())
                 case "close":
                     self._close()
 
@@ -121,7 +121,7 @@ class _Speaker(PlainSession):
         self._num_cancels += 1
         self._utterances.clear()
         if not self._is_closing:
-            self._utterances.append(_Utterance())
+            self._utterances.append(_SpokenText())
         if self._speaking is not None:
             self._speaking.cancel()
 
@@ -139,18 +139,18 @@ class _Speaker(PlainSession):
                 self._utterances.popleft()
             for _ in range(self._num_cancels):
                 self._num_cancels -= 1
-                await self._send({"type": "cancelled", **self._place()})
-        self._last = {"type": "end", **self._place()}
+                await self._send({"type": "cancelled", **self._audio_position()})
+        self._last = {"type": "end", **self._audio_position()}
 
-    async def _speak(self, utterance: _Utterance) -> None:
+    async def _speak(self, utterance: _SpokenText) -> None:
         before_s, encoder = self._audio_s, self._query.encoder()
-        found = self._client.synthesize_stream(
+        stream = self._client.synthesize_stream(
             utterance.each(), request_id=self._request_id, **self._query.options
         )
-        place = self._gateway, self._caller, SPEAK.address
+        accounting = self._gateway, self._caller, SPEAK.address
         figures: dict[str, Any] = {"path": (), "stages": {}, "warnings": ()}
         try:
-            async with aclosing(counted(found, *place, lambda: utterance.began)) as pieces:
+            async with aclosing(counted(stream, *accounting, lambda: utterance.began)) as pieces:
                 async for piece in pieces:
                     audio = await encoded(encoder, piece)
                     await self._send_piece(piece.spoken.later(before_s), audio)
@@ -159,7 +159,9 @@ class _Speaker(PlainSession):
             figures["warnings"] = (str(error),) if utterance.began else ()
         if utterance.began or not self._is_closing:
             stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
-            await self._send({"type": "flushed", **self._place(), **figures, "stages": stages})
+            await self._send(
+                {"type": "flushed", **self._audio_position(), **figures, "stages": stages}
+            )
 
     async def _send_piece(self, spoken: Spoken, audio: bytes) -> None:
         for sentence in spoken.sentences:
@@ -169,5 +171,5 @@ class _Speaker(PlainSession):
         self._audio_s = spoken.duration
         self._caller.check_audio()
 
-    def _place(self) -> dict[str, float]:
+    def _audio_position(self) -> dict[str, float]:
         return {"audio_s": round(self._audio_s, 3)}

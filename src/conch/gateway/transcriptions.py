@@ -15,7 +15,7 @@ from conch.gateway.bodies import StreamedAnswer
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
-from conch.gateway.servers import asking
+from conch.gateway.servers import recognition_request
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
@@ -40,11 +40,11 @@ async def translate(request: web.Request) -> web.StreamResponse:
     try:
         return await _answered(request, {"task": "translate"})
     except OptionError as error:
-        if (found := api_error(error)).param != "task":
+        if (failure := api_error(error)).param != "task":
             raise
         raise ApiError(
             400,
-            f"this model does not translate: {found}; /v1/audio/transcriptions writes what was "
+            f"this model does not translate: {failure}; /v1/audio/transcriptions writes what was "
             "said, in the language that was spoken",
             param="model",
             code="not_supported",
@@ -66,10 +66,10 @@ async def _answered(
     with gateway.file_of(caller) as begin:
         async with uploaded(request) as form:
             begin()
-            asked = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
+            fields = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
             await _check_length(form, gateway.config.max_audio_s)
-            work = _Transcription(request, form, asked)
-            return await (work.stream() if asked.is_streamed else work.answer())
+            work = _TranscriptionAnswer(request, form, fields)
+            return await (work.stream() if fields.is_streamed else work.answer())
 
 
 async def _check_length(form: Form, max_audio_s: float) -> None:
@@ -86,27 +86,27 @@ async def _check_length(form: Form, max_audio_s: float) -> None:
         )
 
 
-class _Transcription:
+class _TranscriptionAnswer:
     """One file, and the answer to its request."""
 
-    def __init__(self, request: web.Request, form: Form, asked: FileRequest) -> None:
-        self._request, self._form, self._asked = request, form, asked
+    def __init__(self, request: web.Request, form: Form, fields: FileRequest) -> None:
+        self._request, self._form, self._fields = request, form, fields
         self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]
-        self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(asked))
+        self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(fields))
 
     async def answer(self) -> web.Response:
         async def ask(client: AsyncClient) -> Transcript:
-            return await client.infer(self._asking(ENTRY_POINTS[0]))
+            return await client.infer(self._server_request(ENTRY_POINTS[0]))
 
-        asking = self._gateway.servers.answer(ask, self._form.digest)
-        transcript = await self._gateway.unless_broken_off(asking)
-        self._gateway.heard(self._request[CALLER], ROUTE, transcript.duration)
+        answering = self._gateway.servers.answer(ask, self._form.digest)
+        transcript = await self._gateway.unless_broken_off(answering)
+        self._gateway.count_audio(self._request[CALLER], ROUTE, transcript.duration)
         # In a thread: an hour of words takes a while to write.
-        text = await asyncio.to_thread(file_answer.body, transcript, self._asked)
+        text = await asyncio.to_thread(file_answer.body, transcript, self._fields)
         return web.Response(
             text=text,
-            content_type=file_answer.CONTENT_TYPES.get(self._asked.format, "application/json"),
-            headers=file_answer.headers(self._asked, transcript.warnings),
+            content_type=file_answer.CONTENT_TYPES.get(self._fields.format, "application/json"),
+            headers=file_answer.headers(self._fields, transcript.warnings),
         )
 
     async def stream(self) -> web.StreamResponse:
@@ -128,39 +128,41 @@ class _Transcription:
 
     async def _send_events(self, client: AsyncClient) -> None:
         """Send the events of a server, or raise a ConchError; after the first part, an ApiError."""
-        deltas, heard = file_answer.Deltas(self._asked), list[Transcript]()
+        deltas, received = file_answer.Deltas(self._fields), list[Transcript]()
         try:
             # A server that is lost after the first part counts, too, though nothing is sent again.
             with self._gateway.servers.losses.attempt(self._form.digest):
                 async with aclosing(self._parts(client)) as parts:
                     async for part in parts:
-                        heard.append(part)
+                        received.append(part)
                         await self._stream.prepare(self._request)  # it has an effect once
                         for event in deltas.of_part(part):
                             await self._send(event)
 
             def last() -> bytes:
-                whole = joined_parts(heard, self._asked.options.nbest)
+                whole = joined_parts(received, self._fields.options.nbest)
                 events = (*deltas.of_turns(whole), deltas.of_whole(whole))
                 return b"".join(map(_written, events))
 
             # In a thread: an hour of words takes a while to join and to write.
             await self._stream.write(await asyncio.to_thread(last))
         except ConchError as error:
-            if not heard:
+            if not received:
                 raise
             raise api_error(error) from error
         finally:
-            if heard:
-                self._gateway.heard(self._request[CALLER], ROUTE, heard[-1].duration)
+            if received:
+                self._gateway.count_audio(self._request[CALLER], ROUTE, received[-1].duration)
 
     def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
         """Yield the parts of an answer, and send comments while none comes."""
-        parts = client.infer_parts(self._asking(ENTRY_POINTS[1]))
+        parts = client.infer_parts(self._server_request(ENTRY_POINTS[1]))
         return self._gateway.unbroken(parts, self._commented)
 
-    def _asking(self, entry_point: str) -> Request:
-        return asking(StoredFile(self._form.file), self._asked.options, self._id, entry_point)
+    def _server_request(self, entry_point: str) -> Request:
+        return recognition_request(
+            StoredFile(self._form.file), self._fields.options, self._id, entry_point
+        )
 
     async def _commented(self, coming: "asyncio.Future[Transcript]") -> None:
         while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:

@@ -66,11 +66,11 @@ async def counted(
     a stop has no more time for them.
     """
     spoken_s = 0.0
-    async with aclosing(gateway.unbroken(pieces)) as found:
-        async for piece in found:
+    async with aclosing(gateway.unbroken(pieces)) as unbroken:
+        async for piece in unbroken:
             if piece.has_sound and not spoken_s:
                 gateway.metrics.began(route, began())
-            gateway.heard(caller, route, piece.spoken.duration - spoken_s)
+            gateway.count_audio(caller, route, piece.spoken.duration - spoken_s)
             spoken_s = piece.spoken.duration
             yield piece
 

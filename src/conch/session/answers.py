@@ -129,8 +129,8 @@ def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPas
 
 def latest_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """Return segments in order of their index; of equal ones, the last counts."""
-    found = {segment.index: segment for segment in segments}
-    return tuple(found[index] for index in sorted(found))
+    by_index = {segment.index: segment for segment in segments}
+    return tuple(by_index[index] for index in sorted(by_index))
 
 
 def joined_answers(answers: Sequence[Transcript]) -> Transcript:

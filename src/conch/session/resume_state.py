@@ -26,7 +26,7 @@ NO_SECOND_PASS = "no second pass: the server was lost"
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ResumePoint:
     """Where the next stream has to begin."""
 
     at_s: float
@@ -51,7 +51,7 @@ class _Pending:
 class ResumeState:
     """Keeps what the next stream needs of the answers so far; the current one began at `base`."""
 
-    def __init__(self, base: Cut = Cut(0.0)) -> None:
+    def __init__(self, base: ResumePoint = ResumePoint(0.0)) -> None:
         self.shows_open = True
         """Whether answers have the utterance that is being spoken."""
         self._pending: dict[int, _Pending] = {}
@@ -74,7 +74,7 @@ class ResumeState:
 
     def begin(self, at_s: float) -> None:
         """Begin a stream behind one that has ended."""
-        self._base = Cut(at_s, (), self._base.until_s)
+        self._base = ResumePoint(at_s, (), self._base.until_s)
         self._pending, self._open = {}, None
         self._ended_until_s = self.audio_s = at_s
 
@@ -108,7 +108,7 @@ class ResumeState:
                 self._ended_until_s = max(self._ended_until_s, segment.end)
         return news
 
-    def cut(self, stable: str = "") -> Cut:
+    def cut(self, stable: str = "") -> ResumePoint:
         """Return where the next stream has to begin, by the `stable` text of the latest answer."""
         if self._pending:
             pending = self._pending[self.first_pending]
@@ -116,15 +116,15 @@ class ResumeState:
             more = text[len(text_of_words(pending.firm)) :].split()
             cut = cut_behind(pending.firm, pending.begins_s)
             if more:
-                cut = Cut(cut.at_s, (*cut.overlap, *more), pending.segment.end)
+                cut = ResumePoint(cut.at_s, (*cut.overlap, *more), pending.segment.end)
         elif self._open is not None:
             cut = cut_behind(self._open.firm, self._open.start)
         else:
             lead_s = self.audio_s - LEAD_S if self.shows_open else 0.0
-            cut = Cut(max(self._ended_until_s, lead_s))
+            cut = ResumePoint(max(self._ended_until_s, lead_s))
         base = self._base
         at_s, until_s = max(cut.at_s, base.at_s), max(cut.until_s, base.until_s)
-        return Cut(at_s, cut.overlap or base.overlap, until_s)
+        return ResumePoint(at_s, cut.overlap or base.overlap, until_s)
 
     def firm_pending(self, stable: str) -> str:
         """Return the firm text of the first utterance that awaits its second pass; see `cut`.
@@ -139,9 +139,9 @@ class ResumeState:
         if not text.startswith(known):
             return known
         ends = [
-            place
-            for place in range(len(known) + 1, len(text))
-            if text[place] == " " or not is_within_word(text[:place], text[place:])
+            index
+            for index in range(len(known) + 1, len(text))
+            if text[index] == " " or not is_within_word(text[:index], text[index:])
         ]
         for end in (len(text), *reversed(ends)):
             if stable.endswith(text[:end]):
@@ -177,7 +177,7 @@ class ResumeState:
         return settled
 
 
-def cut_behind(firm: Sequence[Word], begins_s: float) -> Cut:
+def cut_behind(firm: Sequence[Word], begins_s: float) -> ResumePoint:
     """Return where to begin to hear everything after the firm words of an utterance.
 
     The cut lies between two firm words, at least OVERLAP_S before the end of the last one, or else
@@ -185,13 +185,15 @@ def cut_behind(firm: Sequence[Word], begins_s: float) -> Cut:
     times.
     """
     if not firm:
-        return Cut(begins_s)
+        return ResumePoint(begins_s)
     until_s = firm[-1].end
     for index in range(len(firm) - 1, 0, -1):
         at_s = min((firm[index - 1].end + firm[index].start) / 2, firm[index].start)
         if at_s <= until_s - OVERLAP_S:
-            return Cut(max(begins_s, at_s), tuple(word.text for word in firm[index:]), until_s)
-    return Cut(begins_s, tuple(word.text for word in firm), until_s)
+            return ResumePoint(
+                max(begins_s, at_s), tuple(word.text for word in firm[index:]), until_s
+            )
+    return ResumePoint(begins_s, tuple(word.text for word in firm), until_s)
 
 
 class OverlapRemoval:
@@ -203,7 +205,7 @@ class OverlapRemoval:
         has_words: Whether segments keep their words.
     """
 
-    def __init__(self, cut: Cut, first_index: int, *, has_words: bool) -> None:
+    def __init__(self, cut: ResumePoint, first_index: int, *, has_words: bool) -> None:
         self._cut, self._first_index, self._has_words = cut, first_index, has_words
         self._has_ended = False
         """Whether the first utterance has ended."""
@@ -285,16 +287,18 @@ def _ends(words: Sequence[str], text: str) -> list[int]:
 
 def _end_of(word: str, text: str, start: int) -> int | None:
     """Return the end in a text of a plain word that starts at `start`; None for another word."""
-    place, found = start, ""
-    while place < len(text) and len(found) < len(word) and not (found and text[place].isspace()):
-        found += plain(text[place])
-        place += 1
-    if found != word:
+    index, matched = start, ""
+    while (
+        index < len(text) and len(matched) < len(word) and not (matched and text[index].isspace())
+    ):
+        matched += plain(text[index])
+        index += 1
+    if matched != word:
         return None
-    while place < len(text) and not text[place].isspace() and not text[place].isalnum():
-        place += 1
-    is_whole = place == len(text) or text[place].isspace()
-    return place if is_whole or not is_within_word(text[:place], text[place:]) else None
+    while index < len(text) and not text[index].isspace() and not text[index].isalnum():
+        index += 1
+    is_whole = index == len(text) or text[index].isspace()
+    return index if is_whole or not is_within_word(text[:index], text[index:]) else None
 
 
 def plain(word: str) -> str:

@@ -249,22 +249,22 @@ class References:
             )
         key = hashlib.sha256(options.reference.encode()).digest()
         if key not in self._styles:
-            self._styles[key] = await self._asked(speaker, calls)
+            self._styles[key] = await self._fetched_style(speaker, calls)
         self._styles.move_to_end(key)
         while len(self._styles) > KEPT:
             self._styles.popitem(last=False)
         return self._styles[key]
 
-    async def _asked(self, speaker: KnownSpeaker, calls: Calls) -> Style:
+    async def _fetched_style(self, speaker: KnownSpeaker, calls: Calls) -> Style:
         component = likening().voice_style
         await calls.need((component,))
         if speaker.embedding is None:
             inputs = {"waveform": await asyncio.to_thread(_read, speaker.audio)}
         else:
             inputs = {"embedding": speaker.embedding}
-        found = await calls(component, inputs, ("style", "similarity"))
-        voice = found["style"].numpy().item()
-        return Style(voice.decode(), round(float(found["similarity"].numpy().item()), 3))
+        outputs = await calls(component, inputs, ("style", "similarity"))
+        voice = outputs["style"].numpy().item()
+        return Style(voice.decode(), round(float(outputs["similarity"].numpy().item()), 3))
 
 
 def _read(data: bytes) -> FloatArray:

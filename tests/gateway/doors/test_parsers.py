@@ -133,10 +133,10 @@ def _event(data: bytes) -> None:
                 chunk = AudioChunk.from_event(event)
                 assert events.samples_of(chunk.audio, chunk).ndim == 1
             elif event.type == "transcribe":
-                wyoming_recognition.options_asked(Transcribe.from_event(event), {}, ("en",))
+                wyoming_recognition.parse_options(Transcribe.from_event(event), {}, ("en",))
             elif event.type == "synthesize":
                 said = Synthesize.from_event(event)
-                wyoming_synthesis.options_asked(said.voice, said.text_format)
+                wyoming_synthesis.parse_options(said.voice, said.text_format)
 
     # What a client is told of a field that is missing: see `WyomingConnection`.
     with suppress(KeyError):
@@ -214,14 +214,19 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
         ),
     ),
     "recording of Riva": (
-        lambda message: recognition_config.asked_in(message.config, {}, live=False),
+        lambda message: recognition_config.settings_of(message.config, {}, live=False),
         messages(_message_of(RECOGNITION, "Recognize")),
     ),
     "stream of Riva": (
-        lambda message: recognition_config.asked_in(message.streaming_config.config, {}, live=True),
+        lambda message: recognition_config.settings_of(
+            message.streaming_config.config, {}, live=True
+        ),
         messages(_message_of(RECOGNITION, "StreamingRecognize")),
     ),
-    "text of Riva": (riva_synthesis.asked_in, messages(_message_of(SYNTHESIS, "Synthesize"))),
+    "text of Riva": (
+        riva_synthesis.text_and_voicing,
+        messages(_message_of(SYNTHESIS, "Synthesize")),
+    ),
 }
 """Each with what is drawn for it."""
 

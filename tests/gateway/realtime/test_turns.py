@@ -401,7 +401,7 @@ def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> 
     told = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
     assert max(len(str(events)) for events in told) < 2 * len(str(told[0]))
     (era,) = turns._eras
-    assert not era.item.utterances and not turns._owners and not turns._first_heard
+    assert not era.item.utterances and not turns._owners and not turns._positions
     turns.commit(2000.0)
     last = turns.after(update(finalized=True))
     assert completed(last) == [" ".join(["So."] * 1000)]

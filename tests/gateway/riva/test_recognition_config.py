@@ -43,7 +43,7 @@ OF_AUDIO = {"encoding", "sample_rate_hertz", "audio_channel_count"}
 
 def options(*, live: bool = True, **fields):
     config = RecognitionConfig(**{"verbatim_transcripts": True, **fields})
-    return recognition_config.asked_in(config, {}, live=live).options.sent
+    return recognition_config.settings_of(config, {}, live=live).options.sent
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -59,18 +59,18 @@ def test_no_field_is_forgotten():
 
 
 def test_numbers_are_in_digits_unless_the_transcript_is_verbatim():
-    found = recognition_config.asked_in(RecognitionConfig(), {}, live=True)
+    found = recognition_config.settings_of(RecognitionConfig(), {}, live=True)
     assert found.options.sent == {"itn": True}
     assert found.wishes == {"inverse_normalizer": "itn"}
     sent = RecognitionConfig(custom_configuration={"itn": "true"})
-    assert recognition_config.asked_in(sent, {}, live=True).wishes == {}
+    assert recognition_config.settings_of(sent, {}, live=True).wishes == {}
 
 
 def test_punctuation_may_be_left_to_a_decoder_that_writes_it():
     sent = {"enable_automatic_punctuation": True, "verbatim_transcripts": True}
-    found = recognition_config.asked_in(RecognitionConfig(**sent), {}, live=True)
+    found = recognition_config.settings_of(RecognitionConfig(**sent), {}, live=True)
     assert found.wishes == {"punctuator": "punctuate"}
-    found = recognition_config.asked_in(
+    found = recognition_config.settings_of(
         RecognitionConfig(**sent, model="conch-ctc"), {}, live=False
     )
     assert found.wishes == {}
@@ -93,7 +93,7 @@ def test_conchs_own_option_goes_before_a_field():
 
 
 def test_an_alias_is_a_model():
-    found = recognition_config.asked_in(
+    found = recognition_config.settings_of(
         RecognitionConfig(model="parakeet"), {"parakeet": "conch-ctc"}, live=True
     )
     assert found.options.sent["decoder"] == "ctc"
@@ -145,7 +145,7 @@ def test_a_wrong_value_is_named(sent, message: str):
 
 
 def spoken(**fields):
-    said, voicing = synthesis.asked_in(SynthesizeSpeechRequest(text="Good day.", **fields))
+    said, voicing = synthesis.text_and_voicing(SynthesizeSpeechRequest(text="Good day.", **fields))
     assert said == "Good day."
     return voicing
 
@@ -200,7 +200,7 @@ def test_options_of_speech():
 )
 def test_a_wrong_field_of_speech_is_named(sent, message: str):
     with pytest.raises(ApiError, match=f"^{message.replace('?', '[?]')}$"):
-        synthesis.asked_in(SynthesizeSpeechRequest(**{"text": "Good day.", **sent}))
+        synthesis.text_and_voicing(SynthesizeSpeechRequest(**{"text": "Good day.", **sent}))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_wrong_field_of_speech_is_named(sent, message: str):
     ],
 )
 def test_a_text_in_ssml(text: str, said: str):
-    assert synthesis.asked_in(SynthesizeSpeechRequest(text=text))[0] == said
+    assert synthesis.text_and_voicing(SynthesizeSpeechRequest(text=text))[0] == said
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_text_in_ssml(text: str, said: str):
     [(b"OggS\0\2", "ogg"), (b"RIFF\0\0\0\0WAVE", "wav"), (b"fLaC", "flac"), (b"\1\0", None)],
 )
 def test_a_container_that_is_sent_as_samples_is_decoded(first: bytes, container: str | None):
-    sent = recognition_config.asked_in(
+    sent = recognition_config.settings_of(
         RecognitionConfig(encoding=1, sample_rate_hertz=8000), {}, live=False
     )
     assert _container_of(first + bytes(12), sent) == container

@@ -32,9 +32,9 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
-def session_event(kind: str, session: Mapping[str, Any]) -> Event:
+def session_event(event_type: str, session: Mapping[str, Any]) -> Event:
     """Return an event of this type with the whole effective configuration."""
-    return _event(kind, session=session)
+    return _event(event_type, session=session)
 
 
 def speech_started(item_id: str, start_s: float) -> Event:
@@ -59,12 +59,12 @@ def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[E
         "role": "user",
         "content": [{"type": "input_audio", "transcript": None}],
     }
-    kinds = ("created",) if is_beta else ("added", "done")
+    suffixes = ("created",) if is_beta else ("added", "done")
     return [
         _event(f"{_BUFFER}.committed", item_id=item_id, previous_item_id=previous_id),
         *(
-            _event(f"conversation.item.{kind}", previous_item_id=previous_id, item=dict(item))
-            for kind in kinds
+            _event(f"conversation.item.{suffix}", previous_item_id=previous_id, item=dict(item))
+            for suffix in suffixes
         ),
     ]
 
@@ -97,14 +97,16 @@ def completed(
     """Return the event of an item's whole text, with the log probabilities of `words`."""
     usage = {"type": "duration", "seconds": round(seconds, 3)}
     more = {} if words is None else {"logprobs": logprobs(words)}
-    kind = f"{TRANSCRIPTION}.completed"
-    return _event(kind, item_id=item_id, content_index=0, transcript=text, usage=usage, **more)
+    event_type = f"{TRANSCRIPTION}.completed"
+    return _event(
+        event_type, item_id=item_id, content_index=0, transcript=text, usage=usage, **more
+    )
 
 
 def failed(item_id: str, error: ApiError) -> Event:
     """Return the event of an item that gets no text."""
-    kind = f"{TRANSCRIPTION}.failed"
-    return _event(kind, item_id=item_id, content_index=0, error=error.as_dict())
+    event_type = f"{TRANSCRIPTION}.failed"
+    return _event(event_type, item_id=item_id, content_index=0, error=error.as_dict())
 
 
 def error_event(error: ApiError, client_event_id: str | None = None) -> Event:
@@ -122,8 +124,8 @@ def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) ->
     return _event("conch.partial", item_id=item_id, **parts)
 
 
-def _event(kind: str, **fields: Any) -> Event:
-    return {"type": kind, "event_id": new_id("event"), **fields}
+def _event(event_type: str, **fields: Any) -> Event:
+    return {"type": event_type, "event_id": new_id("event"), **fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +142,13 @@ class ClientEvent:
     @property
     def type(self) -> str:
         """The type of the event, one that a transcription session takes."""
-        kind = self.fields.get("type")
-        if not isinstance(kind, str):
-            raise invalid("type", f"an event is an object with a type; sent: {kind!r:.80}")
-        if kind not in _KNOWN:
-            message = f"a transcription session takes {', '.join(_KNOWN)}; sent: {kind!r:.80}"
+        event_type = self.fields.get("type")
+        if not isinstance(event_type, str):
+            raise invalid("type", f"an event is an object with a type; sent: {event_type!r:.80}")
+        if event_type not in _KNOWN:
+            message = f"a transcription session takes {', '.join(_KNOWN)}; sent: {event_type!r:.80}"
             raise ApiError(400, message, param="type", code="unknown_event")
-        return kind
+        return event_type
 
     @property
     def audio(self) -> bytes:

@@ -37,13 +37,13 @@ class ItemUtterance:
         self.sure = text_of_words(spoken.firm)
         self.solid = text_of_words((*spoken.firm, *spoken.tentative))
 
-    def end(self, found: LiveSegment) -> None:
+    def end(self, ended: LiveSegment) -> None:
         """Take the text of its end, or of its second pass."""
-        self.text = self.solid = found.segment.text
-        self.words = found.segment.words
-        self.turns = tuple(cut_by_speaker(found.segment)) if found.segment.speaker else ()
-        self.failure = _failure_of(found.segment)
-        if found.is_final:
+        self.text = self.solid = ended.segment.text
+        self.words = ended.segment.words
+        self.turns = tuple(cut_by_speaker(ended.segment)) if ended.segment.speaker else ()
+        self.failure = _failure_of(ended.segment)
+        if ended.is_final:
             self.settle()
 
     def settle(self) -> None:

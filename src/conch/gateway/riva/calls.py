@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 from conch.client.aio import timeout
 from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
 from conch.gateway.access import caller_with, secret_in
-from conch.gateway.app import NOBODY, PLACE_IN_TRACE
+from conch.gateway.app import NOBODY, TRACEPARENT_PATTERN
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
@@ -59,9 +59,9 @@ class RpcCall:
     def __init__(self, gateway: Gateway, method: Method, context: Any) -> None:
         self.gateway, self.method = gateway, method
         self._context = context
-        found = context.invocation_metadata() or ()
+        pairs = context.invocation_metadata() or ()
         self.metadata: Mapping[str, str] = CIMultiDict(
-            (name, value) for name, value in found if isinstance(value, str)
+            (name, value) for name, value in pairs if isinstance(value, str)
         )
         sent_id = self.metadata.get("x-request-id", "")
         self.request_id = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
@@ -166,7 +166,7 @@ def code_of(error: ApiError) -> str:
 async def observed(call: RpcCall, answer: Answer) -> None:
     """Answer a call; turn errors into its status, and count and log the outcome."""
     traceparent = call.metadata.get("traceparent", "")
-    TRACEPARENT.set(traceparent if PLACE_IN_TRACE.fullmatch(traceparent) else "")
+    TRACEPARENT.set(traceparent if TRACEPARENT_PATTERN.fullmatch(traceparent) else "")
     metrics, route = call.gateway.metrics, call.method.path
     is_open = route.startswith(f"/{HEALTH}/")  # as /health of HTTP
     began, code, error = time.monotonic(), "CANCELLED", None

@@ -20,8 +20,8 @@ from conch.gateway.live_session import LiveUpdate
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
 from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.protocol import Message, message_class
-from conch.gateway.riva.recognition_config import CONTAINERS, RAW, Asked, asked_in
-from conch.gateway.servers import SessionClient, asking
+from conch.gateway.riva.recognition_config import CONTAINERS, RAW, RecognitionSettings, settings_of
+from conch.gateway.servers import SessionClient, recognition_request
 from conch.gateway.session_stream import LiveSegment
 from conch.gateway.state import Gateway
 from conch.wire.errors import OptionError, TranscriptionError, from_wire
@@ -162,8 +162,8 @@ def _spaced(text: str) -> str:
 
 def _confidence(hypothesis: Hypothesis) -> float:
     """Return the mean probability of a word; 0 if it is not known, as Riva says it."""
-    found = math.exp(min(0.0, hypothesis.am_score / max(1, num_words(hypothesis.text))))
-    return found if math.isfinite(found) else 0.0
+    confidence = math.exp(min(0.0, hypothesis.am_score / max(1, num_words(hypothesis.text))))
+    return confidence if math.isfinite(confidence) else 0.0
 
 
 DEFAULT_RATE = 16_000
@@ -175,17 +175,17 @@ _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 async def recognition_config(call: RpcCall) -> None:
     """Answer with the models; each hears recordings and streams, which clients list apart."""
     gateway = call.gateway
-    asked = (await call.request()).model_name
+    requested = (await call.request()).model_name
     others = (*OPENAI_MODELS, *SPEECH_MODELS[1:])
     names = [name for name in await servable(gateway) if name not in others]
-    if asked and asked not in names:
-        raise unknown_model(asked, gateway.model_aliases, names)
+    if requested and requested not in names:
+        raise unknown_model(requested, gateway.model_aliases, names)
     response = call.method.response()
-    for name in [asked] if asked else names:
-        for kind in ("online", "offline"):
+    for name in [requested] if requested else names:
+        for mode in ("online", "offline"):
             config = response.model_config.add(model_name=name)
             config.parameters.update(
-                type=kind, streaming=str(kind == "online"), language_code=_languages(gateway, name)
+                type=mode, streaming=str(mode == "online"), language_code=_languages(gateway, name)
             )
     await call.send(response)
 
@@ -204,16 +204,16 @@ def _languages(gateway: Gateway, name: str) -> str:
 
 async def recognize(call: RpcCall) -> None:
     gateway, request = call.gateway, await call.request()
-    asked = asked_in(request.config, gateway.model_aliases, live=False)
-    call.fields = asked.fields
+    settings = settings_of(request.config, gateway.model_aliases, live=False)
+    call.fields = settings.fields
     with gateway.file_of(call.caller, has_come=True):
         with gateway.uploads.taken(len(request.audio), call.caller.name, gateway.share):
             most_s = gateway.config.max_audio_s
-            file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)
-            transcript = await _transcript(call, file, await _granted(call, asked, live=False))
-        gateway.heard(call.caller, call.method.path, transcript.duration)
+            file = await asyncio.to_thread(_file_of, request.audio, settings, most_s)
+            transcript = await _transcript(call, file, await _granted(call, settings, live=False))
+        gateway.count_audio(call.caller, call.method.path, transcript.duration)
         call.warnings += transcript.warnings
-        response = call.method.response(results=results_of(transcript, asked.options.nbest))
+        response = call.method.response(results=results_of(transcript, settings.options.nbest))
         await call.send(response)
 
 
@@ -221,46 +221,50 @@ async def _transcript(call: RpcCall, file: bytes, options: RecognitionOptions) -
     digest = await asyncio.to_thread(lambda: hashlib.sha256(file).hexdigest())
 
     async def ask(client: AsyncClient) -> Transcript:
-        return await client.infer(asking(file, options, call.request_id))
+        return await client.infer(recognition_request(file, options, call.request_id))
 
     return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
 
 
-async def _granted(call: RpcCall, asked: Asked, *, live: bool) -> RecognitionOptions:
+async def _granted(
+    call: RpcCall, settings: RecognitionSettings, *, live: bool
+) -> RecognitionOptions:
     """Return the options of a request, without those that the server cannot do and may leave."""
-    if not asked.wishes:
-        return asked.options
-    ready = await call.gateway.servers.ready_models(tuple(asked.wishes))
-    lacking = {option: name for name, option in asked.wishes.items() if name not in ready}
+    if not settings.wishes:
+        return settings.options
+    ready = await call.gateway.servers.ready_models(tuple(settings.wishes))
+    lacking = {option: name for name, option in settings.wishes.items() if name not in ready}
     for option, name in lacking.items():
-        call.warnings.append(f"{asked.fields[option]}: this server lacks {name}")
-    rest = {name: value for name, value in asked.options.sent.items() if name not in lacking}
-    return RecognitionOptions.parse(rest, live=live) if lacking else asked.options
+        call.warnings.append(f"{settings.fields[option]}: this server lacks {name}")
+    rest = {name: value for name, value in settings.options.sent.items() if name not in lacking}
+    return RecognitionOptions.parse(rest, live=live) if lacking else settings.options
 
 
-def _container_of(first: bytes, asked: Asked) -> str | None:
+def _container_of(first: bytes, settings: RecognitionSettings) -> str | None:
     """Return FFmpeg's name of the container that audio begins with, None for raw samples.
 
     Raise an ApiError for another than OGGOPUS or FLAC, as was said, or raw samples without a rate;
     an AudioError for text, or another format without audio.
     """
-    if asked.encoding in RAW:
+    if settings.encoding in RAW:
         # Some clients say LINEAR_PCM of any file.
         container = named_container_of(first)
     else:
         container = container_of(first)
-        wanted = CONTAINERS.get(asked.encoding, container)
+        wanted = CONTAINERS.get(settings.encoding, container)
         if container != wanted:
             begin = first[:8].hex(" ")
-            message = f"the audio is no {asked.encoding}, it begins with {begin}; without encoding"
+            message = (
+                f"the audio is no {settings.encoding}, it begins with {begin}; without encoding"
+            )
             raise invalid("encoding", f"encoding: {message}, its first bytes show what it is")
-    if container is None and not asked.sample_rate:
+    if container is None and not settings.sample_rate:
         message = "sample_rate_hertz is needed for raw samples, which begin with no header; sent: 0"
         raise invalid("sample_rate_hertz", message)
     return container
 
 
-def _file_of(audio: bytes, asked: Asked, max_audio_s: float) -> bytes:
+def _file_of(audio: bytes, settings: RecognitionSettings, max_audio_s: float) -> bytes:
     """Return audio as a file: raw samples become a WAV.
 
     Raise an ApiError if there is none, it is too long, or something else than was said; an
@@ -268,9 +272,9 @@ def _file_of(audio: bytes, asked: Asked, max_audio_s: float) -> bytes:
     """
     if not audio:
         raise invalid("audio", "audio takes a recording; sent: 0 bytes")
-    if _container_of(audio[: num_first_bytes(audio[:16])], asked) is None:
-        form = _WAV[asked.encoding or "LINEAR_PCM"]
-        audio = wav_header(asked.sample_rate, len(audio), asked.num_channels, *form) + audio
+    if _container_of(audio[: num_first_bytes(audio[:16])], settings) is None:
+        form = _WAV[settings.encoding or "LINEAR_PCM"]
+        audio = wav_header(settings.sample_rate, len(audio), settings.num_channels, *form) + audio
     if max_audio_s:
         seconds = length_of(io.BytesIO(audio))
         if seconds is not None and seconds > max_audio_s:
@@ -283,10 +287,10 @@ async def stream(call: RpcCall) -> None:
     gateway = call.gateway
     with gateway.session_of(call.caller, call.method.path):
         async with gateway.servers.reserved() as client:
-            await gateway.unless_broken_off(_Stream(call).run(client))
+            await gateway.unless_broken_off(_StreamingRecognition(call).run(client))
 
 
-class _Stream:
+class _StreamingRecognition:
     """One `StreamingRecognize`."""
 
     def __init__(self, call: RpcCall) -> None:
@@ -299,11 +303,13 @@ class _Stream:
     async def run(self, client: SessionClient) -> None:
         """Answer to the end, or raise the ApiError or ConchError that ends the stream."""
         config = await self._config()
-        self._asked = asked = asked_in(config.config, self._gateway.model_aliases, live=True)
-        self._call.fields = asked.fields
-        self._rate = asked.sample_rate or DEFAULT_RATE
-        results = LiveResults(asked.options.nbest, has_interim=config.interim_results)
-        options = await _granted(self._call, asked, live=True)
+        self._settings = settings = settings_of(
+            config.config, self._gateway.model_aliases, live=True
+        )
+        self._call.fields = settings.fields
+        self._rate = settings.sample_rate or DEFAULT_RATE
+        results = LiveResults(settings.options.nbest, has_interim=config.interim_results)
+        options = await _granted(self._call, settings, live=True)
         self._live = live_session_of(
             self._gateway, client, options, self._rate, self._call.request_id
         )
@@ -320,9 +326,9 @@ class _Stream:
         except asyncio.TimeoutError:
             raise ApiError(408, f"no streaming_config came within {idle_s:g} s") from None
         if first is None or first.WhichOneof("streaming_request") != "streaming_config":
-            kind = "nothing" if first is None else first.WhichOneof("streaming_request")
+            content = "nothing" if first is None else first.WhichOneof("streaming_request")
             message = "the first message of a stream takes streaming_config"
-            raise invalid("streaming_config", f"{message}; sent: {kind}")
+            raise invalid("streaming_config", f"{message}; sent: {content}")
         self._check_runtime(first)
         return first.streaming_config
 
@@ -352,13 +358,13 @@ class _Stream:
     async def _decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         if self._frames is None:
             self._first = data = self._first + data
-            is_raw = self._asked.encoding in RAW
+            is_raw = self._settings.encoding in RAW
             needed = NUM_NAMED_BYTES if is_raw else num_first_bytes(data)
             if not data or (len(data) < needed and not ends):
                 return
             self._first = b""
-            is_file = _container_of(data, self._asked) is not None
-            encoding = "container" if is_file else RAW[self._asked.encoding or "LINEAR_PCM"]
+            is_file = _container_of(data, self._settings) is not None
+            encoding = "container" if is_file else RAW[self._settings.encoding or "LINEAR_PCM"]
             frames = LiveFrames(encoding, self._rate)
             self._frames = await self._stack.enter_async_context(frames)
         async for samples in self._frames.decoded(data, ends=ends):

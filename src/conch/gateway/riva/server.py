@@ -77,10 +77,10 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
         }
 
     def service(self, handler_call_details: Any) -> Any:
-        found = self._by_path.get(handler_call_details.method)
-        if found is None:
+        known = self._by_path.get(handler_call_details.method)
+        if known is None:
             return None  # gRPC answers UNIMPLEMENTED
-        method, answer = found
+        method, answer = known
 
         async def handle(_requests: Any, context: Any) -> None:
             await observed(RpcCall(self._gateway, method, context), answer)

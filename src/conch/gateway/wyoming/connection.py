@@ -96,7 +96,7 @@ class WyomingConnection:
         self._gateway, self._events = gateway, events
         # The protocol has no keys.
         self._caller: Caller = gateway.caller(None)
-        self._asked = Transcribe()
+        self._settings = Transcribe()
         """Settings of the audio that follows."""
         self._is_refused = self._is_writing = False
         """Whether audio or pieces of a text are thrown away up to their end, after an error."""
@@ -130,7 +130,7 @@ class WyomingConnection:
 
     async def _unless_wrong(self, answering: Coroutine[Any, Any, None]) -> None:
         """Answer; send an error, after which the connection goes on."""
-        status, found = 200, None
+        status, failure = 200, None
         outer, self._work = self._work, None
         try:
             await answering
@@ -139,40 +139,40 @@ class WyomingConnection:
             status = 499
             raise
         except Exception as error:
-            found = api_error(error)
-            status = found.status
-            await self._events.send(Error(str(found), found.code))
+            failure = api_error(error)
+            status = failure.status
+            await self._events.send(Error(str(failure), failure.code))
         finally:
             work, self._work = self._work, outer
-            if found is not None or work is not None:
-                (work or _Work("wyoming", self._caller)).log(status, found)
+            if failure is not None or work is not None:
+                (work or _Work("wyoming", self._caller)).log(status, failure)
 
     async def _take(self, event: Event) -> None:
         """Do what an event asks for; unknown ones are for other services of the protocol."""
-        kind = event.type
+        event_type = event.type
         try:
-            if Describe.is_type(kind):
+            if Describe.is_type(event_type):
                 await self._describe()
-            elif Ping.is_type(kind):
+            elif Ping.is_type(event_type):
                 await self._events.send(Pong(Ping.from_event(event).text))
-            elif Transcribe.is_type(kind):
-                self._asked = Transcribe.from_event(event)
-            elif AudioStart.is_type(kind):
+            elif Transcribe.is_type(event_type):
+                self._settings = Transcribe.from_event(event)
+            elif AudioStart.is_type(event_type):
                 await self._hear(AudioStart.from_event(event).rate)
-            elif AudioChunk.is_type(kind) and not self._is_refused:
+            elif AudioChunk.is_type(event_type) and not self._is_refused:
                 await self._hear(AudioChunk.from_event(event).rate, event)
-            elif AudioStop.is_type(kind):
+            elif AudioStop.is_type(event_type):
                 if not self._is_refused:
                     await recognition.send_text(self._events)
-                self._is_refused, self._asked = False, Transcribe()
-            elif Synthesize.is_type(kind):
+                self._is_refused, self._settings = False, Transcribe()
+            elif Synthesize.is_type(event_type):
                 await self._speak(Synthesize.from_event(event))
-            elif SynthesizeStart.is_type(kind):
+            elif SynthesizeStart.is_type(event_type):
                 await self._speak_pieces(SynthesizeStart.from_event(event))
-            elif SynthesizeStop.is_type(kind):
+            elif SynthesizeStop.is_type(event_type):
                 self._is_writing = False
         except KeyError as error:
-            raise invalid(None, f"the event {kind} lacks {error}") from None
+            raise invalid(None, f"the event {event_type} lacks {error}") from None
 
     async def _describe(self) -> None:
         gateway = self._gateway
@@ -183,8 +183,8 @@ class WyomingConnection:
         """Hear a command from its start, or its first chunk, to its end."""
         self._work = _Work(recognition.ROUTE, self._caller)
         self._is_refused = True
-        options = recognition.options_asked(
-            self._asked, self._gateway.model_aliases, self._gateway.config.languages
+        options = recognition.parse_options(
+            self._settings, self._gateway.model_aliases, self._gateway.config.languages
         )
         check_rate(rate, "rate")
 
@@ -192,7 +192,7 @@ class WyomingConnection:
             event = first or await self._next(self._idle_s)
             while event is not None:
                 if AudioStop.is_type(event.type):
-                    self._is_refused, self._asked = False, Transcribe()
+                    self._is_refused, self._settings = False, Transcribe()
                     live.close()
                     return True
                 if AudioStart.is_type(event.type):
@@ -215,22 +215,22 @@ class WyomingConnection:
             read,
         )
 
-    async def _speak(self, asked: Synthesize) -> None:
+    async def _speak(self, request: Synthesize) -> None:
         # With a text in pieces it comes too, for servers that take no pieces.
         if self._is_writing:
             return
         self._work = _Work(synthesis.ROUTE, self._caller)
-        options = synthesis.options_asked(asked.voice, asked.text_format)
+        options = synthesis.parse_options(request.voice, request.text_format)
         await synthesis.speak(
-            *(self._gateway, self._caller, self._events, asked.text or "", options),
+            *(self._gateway, self._caller, self._events, request.text or "", options),
             self._work.request_id,
         )
 
-    async def _speak_pieces(self, asked: SynthesizeStart) -> None:
+    async def _speak_pieces(self, request: SynthesizeStart) -> None:
         """Speak a text that is still written, to its end."""
         self._work, pieces = _Work(synthesis.ROUTE, self._caller), TextPieces()
         self._is_writing = True
-        options = synthesis.options_asked(asked.voice, asked.text_format)
+        options = synthesis.parse_options(request.voice, request.text_format)
 
         async def read() -> bool:
             while (event := await self._next(self._idle_s)) is not None:
