@@ -55,11 +55,7 @@ def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool
 
 
 def voices_of(endpoint: Endpoint) -> list[Voice]:
-    """Return the voices that a gateway speaks with, the default first.
-
-    Raises:
-        ConchError: it does not answer, or with an error.
-    """
+    """Return the voices of a gateway, the default first; raise a ConchError without them."""
     status, body = _got(endpoint, "/v1/audio/voices", CONNECT_TIMEOUT_S)
     if status != 200:
         raise from_answer(status, body, str(endpoint))

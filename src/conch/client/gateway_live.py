@@ -33,12 +33,12 @@ BROKEN_OFF = 1006
 
 
 class GatewayEvent(msgspec.Struct):
-    """What a gateway tells: a message about a stream, or a server-sent event of an answer."""
+    """A message about a stream, or a server-sent event of an answer."""
 
     type: str = ""
     transcript: msgspec.Raw = msgspec.Raw(b"{}")
     audio: bytes = b""
-    """As base64 in JSON."""
+    """Sent as base64 in JSON."""
     spoken: Spoken | None = None
     error: Mapping[str, Any] | None = None
 

@@ -99,8 +99,8 @@ class ServerStream:
 RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
 START_SAMPLES = 1600
-"""Most samples of the chunk that opens another stream. A proxy without a server answers so little,
-and breaks off a connection that is still sending."""
+"""Most samples of the chunk that opens another stream. A proxy without a server breaks off a
+connection that is still sending more."""
 BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 PIECE_S = 1.0
@@ -116,7 +116,7 @@ class Resumption:
     """A server was lost, and the stream went on in another one."""
 
     error: ConchError
-    """What the loss was noticed by."""
+    """The error by which the loss was noticed."""
     audio_s: float
     """Where the new stream begins: seconds from the start of the first one."""
     sent_again_s: float
@@ -166,7 +166,7 @@ class AsyncLiveStream:
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
         self._infer, self._elsewhere = infer, elsewhere
         self._common = tensors.Request(model, {}, parsed.sent, timeout_s, request_id=request_id)
-        """What the requests of all chunks share."""
+        """Fields that the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
         self.joined = joined or JoinedStreams(sample_rate, keeps_segments=keep_segments)
@@ -253,7 +253,7 @@ class AsyncLiveStream:
             try:
                 return await self._answered(samples, ends=ends)
             finally:
-                self.joined.drop_audio()
+                self.joined.kept.drop_before(self.joined.kept_from)
 
     async def _answered(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
         """Send a chunk [N] in the present stream, or in another one if it is lost."""

@@ -138,17 +138,7 @@ class Client:
     same errors. `stream` returns an iterator, and `live` a `LiveStream`.
 
     Threads may share a client. It runs an `AsyncClient` in a thread of its own, from the first call
-    to `close`.
-
-    Args:
-        url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
-        timeout_s: Seconds until a call without a `timeout_s` of its own gives up.
-        api_key: As of `AsyncClient`.
-        headers: As of `AsyncClient`.
-        ca_cert: As of `AsyncClient`.
-
-    Raises:
-        ServerError: `url` is not the URL of a server, or a header cannot be sent.
+    to `close`. Its arguments are those of `AsyncClient` with the same names.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Convert audio and options to tensors, tensors to transcripts, and status codes to errors.
 
-All transports use these functions, which know nothing of HTTP or gRPC.
+All transports use these functions, which know nothing of HTTP or gRPC. A file that cannot be read
+or an array that is no waveform is an AudioError, a wrong option an OptionError.
 """
 
 import asyncio
@@ -149,10 +150,6 @@ def build(
     Only the given options are sent, so that the server's own defaults apply. `timeout_s` is also
     sent, as `deadline_ms`: a server does not notice when an HTTP client gives up, and would finish
     the work. Without it the client waits `default_timeout_s`, and there is no deadline.
-
-    Raises:
-        OptionError: an option is unknown, mistyped or out of range.
-        AudioError: a file cannot be read, or an array is not a waveform.
     """
     parameters = {**time_limits(timeout_s), **checked(options).sent}
     return Request(
@@ -167,12 +164,7 @@ def build(
 def checked(
     options: RecognitionOptions | Mapping[str, OptionArgument], *, live: bool = False
 ) -> RecognitionOptions:
-    """Return options after their one check by a client, which those of `parse` have passed.
-
-    Raises:
-        OptionError: an option is unknown, mistyped or out of range.
-        AudioError: a file of `known_speakers` cannot be read.
-    """
+    """Return options after their one check by a client, which those of `parse` have passed."""
     if isinstance(options, RecognitionOptions):
         return options
     return RecognitionOptions.parse(values_of(options), live=live)
@@ -183,9 +175,6 @@ def values_of(options: Mapping[str, OptionArgument]) -> dict[str, Any]:
 
     It may be a list of objects as the option has them, in which an embedding may be an array and an
     audio bytes or a Path, or a dict with the embedding, bytes or path of each name.
-
-    Raises:
-        AudioError: a file cannot be read.
     """
     known: Any = options.get("known_speakers", "")
     if isinstance(known, str):
@@ -205,7 +194,7 @@ def values_of(options: Mapping[str, OptionArgument]) -> dict[str, Any]:
 
 
 def time_limits(timeout_s: float | None) -> dict[str, OptionValue]:
-    """Return the options that end a server's work in time; raise an OptionError unless above 0."""
+    """Return the options that end a server's work in time; the time is above 0."""
     if timeout_s is None:
         return {}
     if not timeout_s > 0:
@@ -218,9 +207,6 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
 
     Waveforms give WAV FP32 [B, longest], padded with zeros, and WAV_LENS and SAMPLE_RATE INT32
     [B, 1]. If all are int16, they give PCM16 INT16 in place of WAV. Files give AUDIO BYTES [B, 1].
-
-    Raises:
-        AudioError: a file cannot be read, an array is not a waveform, or both kinds are mixed.
     """
     are_waveforms = {isinstance(audio, np.ndarray) for audio in audios}
     if len(are_waveforms) != 1:
@@ -245,10 +231,7 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
 
 
 def live_samples(chunk: NDArray[Any]) -> NDArray[Any]:
-    """Return the samples of a live chunk as they are sent: int16 or float32 [N]; N may be 0.
-
-    Raise an AudioError if the chunk is not a waveform.
-    """
+    """Return the samples of a live chunk as they are sent: int16 or float32 [N]; N may be 0."""
     (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
     return samples[: len(chunk)]
 

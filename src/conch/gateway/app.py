@@ -121,7 +121,6 @@ async def ready(request: web.Request) -> web.Response:
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """Answer with the metrics of the gateway in Prometheus' text format."""
     return web.Response(
         body=request.app[GATEWAY].metrics.as_text(),
         headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
@@ -137,7 +136,9 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
     # One task answers all requests of a connection: each sets its own.
     traceparent = request.headers.get("traceparent", "")
     TRACEPARENT.set(traceparent if TRACEPARENT_PATTERN.fullmatch(traceparent) else "")
-    route = _route_of(request)
+    # The pattern of the path: a label with few values.
+    resource = request.match_info.route.resource
+    route = resource.canonical if resource is not None else "other"
     began = time.monotonic()
     status = 499
     try:
@@ -181,18 +182,11 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Check the page and the key of a request."""
     check_origin(request)
     request[CALLER] = caller_of(request)
     if request.method == hdrs.METH_OPTIONS and hdrs.ORIGIN in request.headers:
         return web.Response(status=204)
     return await handler(request)
-
-
-def _route_of(request: web.Request) -> str:
-    """Return the pattern of a request's path: a label with few values."""
-    resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else "other"
 
 
 def _error_answer(request: web.Request, error: ApiError) -> web.Response:

@@ -19,7 +19,7 @@ MAX_MARKS = 10_000
 """Commas, and beginnings of objects and lists, outside of texts: two bytes of them may take a
 hundred in memory."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
-"""A text, or the rest if it has no end: so it is looked for once."""
+"""A string of JSON, or the rest of the body if it has no end: so the search runs once."""
 LEAST_BYTES_PER_S = 16_000
 """Slowest client to whom a whole answer is sent, beside the seconds for a part of one."""
 

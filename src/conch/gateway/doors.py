@@ -21,9 +21,9 @@ class Door:
     address: str
     """Path, full name of a method of gRPC, or name of the work in logs and metrics."""
     takes: Literal["file", "live audio", "text", "live text", "transcript", "settings"]
-    """What is live is held open while the client speaks or writes, for `max_session_s` at most."""
+    """Live content comes while the client speaks or writes, for `max_session_s` at most."""
     answered_by: str
-    """What answers, as `module:name` in this package."""
+    """The handler, as `module:name` in this package."""
     max_message_bytes: int = 0
     """Largest body, frame or event; 0 for the setting `max_body_mb`."""
 
@@ -38,13 +38,13 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port beside that of HTTP."""
+    """A further port, for another protocol than HTTP."""
 
     name: str
-    """In lower case, the setting with its address."""
+    """Name of the protocol; in lower case it is the setting with the address."""
     transport: Literal["grpc", "tcp"]
     opened_by: str
-    """What serves it inside a block and yields its number, as `module:name` in this package."""
+    """The context manager that serves it and yields its number, as `module:name` here."""
 
     @property
     def opener(self) -> Any:

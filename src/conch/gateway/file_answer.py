@@ -34,7 +34,7 @@ CONTENT_TYPES = {
     "seglst": "application/json",
 }
 LEAST_LOGPROB = -100.0
-"""Stands for a probability of 0, and for an unknown one."""
+"""Logarithm that stands for a probability of 0, and for an unknown one."""
 MAX_HEADER = 1500
 """Characters of the header of warnings: proxies take 4 to 8 kB of headers."""
 RECORDING = "audio"
@@ -48,14 +48,16 @@ def body(transcript: Transcript, request: FileRequest) -> str:
         case "conch":
             return transcript.to_json()
         case "json":
-            return strict_json(plain(transcript, request))
+            answer = plain(transcript, request)
         case "diarized_json":
-            return strict_json(diarized(transcript))
+            answer = diarized(transcript)
         case "diarization":
-            return strict_json(who_speaks(transcript))
+            answer = who_speaks(transcript)
         case "verbose_json":
-            return strict_json(verbose(transcript, request))
-    return FORMATS[request.format](transcript, RECORDING)
+            answer = verbose(transcript, request)
+        case _:
+            return FORMATS[request.format](transcript, RECORDING)
+    return strict_json(answer | _warnings(transcript))
 
 
 def _with_warnings(transcript: Transcript, request: FileRequest) -> Transcript:
@@ -88,19 +90,18 @@ def plain(transcript: Transcript, request: FileRequest) -> dict[str, Any]:
     answer: dict[str, Any] = {"text": transcript.text, "usage": usage(transcript.duration)}
     if request.has_logprobs:
         answer["logprobs"] = logprobs(transcript.words)
-    return answer | _warnings(transcript)
+    return answer
 
 
 def diarized(transcript: Transcript) -> dict[str, Any]:
     """Return the body of format diarized_json: a segment is a turn of one speaker."""
-    answer: dict[str, Any] = {
+    return {
         "task": "transcribe",
         "duration": transcript.duration,
         "text": transcript.text,
         "segments": list(turn_events(transcript)),
         "usage": usage(transcript.duration),
     }
-    return answer | _warnings(transcript)
 
 
 def who_speaks(transcript: Transcript) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def who_speaks(transcript: Transcript) -> dict[str, Any]:
     segments = [
         {"start": turn.start, "end": turn.end, "speaker": turn.speaker} for turn in transcript.turns
     ]
-    return {"duration": transcript.duration, "segments": segments} | _warnings(transcript)
+    return {"duration": transcript.duration, "segments": segments}
 
 
 def turn_events(transcript: Transcript) -> Iterator[dict[str, Any]]:
@@ -148,7 +149,7 @@ def verbose(transcript: Transcript, request: FileRequest) -> dict[str, Any]:
         answer["words"] = [
             {"word": word.text, "start": word.start, "end": word.end} for word in transcript.words
         ]
-    return answer | _warnings(transcript)
+    return answer
 
 
 def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:

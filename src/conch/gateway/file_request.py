@@ -47,9 +47,9 @@ class FileRequest:
     options: RecognitionOptions
     format: str
     granularities: frozenset[str]
-    """Of verbose_json: which of `words` and `segments` to answer with."""
+    """Which of `word` and `segment` an answer in verbose_json has."""
     has_logprobs: bool
-    """Of json: whether to answer with the log probability of every word."""
+    """Whether an answer in json has the log probability of every word."""
     is_streamed: bool
     ignored: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -44,7 +44,7 @@ LEAST_BYTES_PER_S = 4000
 """Slowest upload, after `idle_s` seconds: each takes room from the others. A large one must be
 faster, so that it ends in `upload_s`."""
 HEADER_BYTES = 16 * 1024
-"""Generous share of a part's headers in the length of a body."""
+"""Most bytes of a part's headers that count in the length of a body."""
 
 T = TypeVar("T")
 

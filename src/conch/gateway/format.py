@@ -49,7 +49,7 @@ class WrittenWord(msgspec.Struct, frozen=True):
     end: Seconds
     """Seconds on the audio's clock."""
     confidence: float | None = None
-    """In (0, 1]; of ctm."""
+    """Confidence in (0, 1], which ctm shows."""
     speaker: str = ""
     """Who says it, in a segment of several speakers."""
 
@@ -68,7 +68,7 @@ class WrittenSegment(msgspec.Struct, frozen=True):
     channel: int = 0
     """Number of the channel, from 1; 0 if the channels are mixed."""
     language: str = ""
-    """Code of the language; of stm."""
+    """Code of the language, which stm shows."""
     speaker: str = ""
     """Who says it."""
 
@@ -94,7 +94,7 @@ class FormatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Format
     """The format, as response_format of a transcription."""
     name: str = RECORDING
-    """Name of the recording; of ctm and stm."""
+    """Name of the recording, which ctm and stm show."""
 
 
 async def write(request: web.Request) -> web.Response:
@@ -143,7 +143,12 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
     def segment_of(item: WrittenSegment) -> Segment:
         words = tuple(
             Word(
-                *(word.text, word.start, word.end, _known(word.confidence)),
+                *(
+                    word.text,
+                    word.start,
+                    word.end,
+                    math.nan if word.confidence is None else word.confidence,
+                ),
                 speaker=word.speaker or UNSET,
             )
             for word in item.words
@@ -171,10 +176,6 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
         stages={},
         channels=tuple(Channel(number, "", 0.0) for number, _ in enumerate(written.channels, 1)),
     )
-
-
-def _known(confidence: float | None) -> float:
-    return math.nan if confidence is None else confidence
 
 
 async def in_own_thread(work: Callable[[], Result]) -> Result:

@@ -58,7 +58,7 @@ MAX_UPDATES = 32
 """Updates that may wait to be taken. With more, the server is not asked."""
 
 _Mark: TypeAlias = Callable[[], Awaitable[None]]
-"""What to do once the audio before it is recognised."""
+"""A call that is made once the audio before it is recognised."""
 
 _EMPTY = np.zeros(0, np.float32)
 _NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.0, (), {})

@@ -69,7 +69,6 @@ class GatewayMetrics:
         self.registry.register(others)
 
     def as_text(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 

@@ -54,7 +54,7 @@ class Option:
     choices: tuple[str, ...] | None
     """Words that it takes."""
     help: str
-    """Its meaning."""
+    """The meaning of the option."""
     decoders: tuple[str, ...]
     """Decoders that take it; empty for all."""
     live_decoders: tuple[str, ...]
@@ -106,7 +106,9 @@ def make_document() -> Schema:
     spoken = {name: item for name, item in form["properties"].items() if name not in untold}
     schemas["DiarizationForm"] = {**form, "properties": spoken | turns}
     document["paths"]["/v1/listen"]["get"]["parameters"] += [
-        _query_of_option(item) for item in taken_options().values() if takes_live(item)
+        _query_of_option(item)
+        for item in taken_options().values()
+        if item.name not in _RECORDINGS_ONLY
     ]
     document["paths"][SPEAK.address]["get"]["parameters"] += [
         _query_of_option(item) for item in voicing.OPTIONS.values()
@@ -203,10 +205,6 @@ async def list_components(request: web.Request) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
-def takes_live(item: "Field[Any]") -> bool:
-    return item.name not in _RECORDINGS_ONLY
-
-
 def described(item: "Field[Any]") -> Option:
     value_type, data = kind_of(item), item.metadata
     default: Any = item.default
@@ -231,6 +229,6 @@ def described(item: "Field[Any]") -> Option:
             for decoder in decoders().values()
             for preset in decoder.presets.values()
         ),
-        live=takes_live(item),
+        live=item.name not in _RECORDINGS_ONLY,
         recordings=not data["help"].startswith("live"),
     )

@@ -87,7 +87,7 @@ class GatewayService:
 
     @property
     def openness(self) -> str:
-        """Whom a gateway serves, in words."""
+        """Words for who may use the gateway."""
         where = "this machine" if is_loopback(self._config.host) else "every machine"
         if self._gateway.keys.is_needed:
             return f"{where}, with a key"

@@ -20,8 +20,8 @@ class LiveSegment:
     """An utterance that has ended."""
 
     segment: Segment
-    """Its index and times are those of the session. `endpoint` is `silence`, `length`, `end` of
-    the session, or `finalize`."""
+    """The utterance, on the clock of the session. `endpoint` is `silence`, `length`, `finalize`, or
+    `end` of the session."""
     is_final: bool
     """False while its second pass is to come."""
     is_relabelled: bool = False

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import IO, Any
 
 from aiohttp import web
 
@@ -67,27 +67,25 @@ async def _answered(
         async with uploaded(request) as form:
             begin()
             fields = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
-            await _check_length(form, gateway.config.max_audio_s)
+            await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
             work = _TranscriptionAnswer(request, form, fields)
             return await (work.stream() if fields.is_streamed else work.answer())
 
 
-async def _check_length(form: Form, max_audio_s: float) -> None:
-    """Check the length in the file's header; the server checks the audio that it decodes."""
-    if not max_audio_s:
-        return
-    seconds = await asyncio.to_thread(length_of, form.file)
+def check_length(file: IO[bytes], max_audio_s: float, param: str = "file") -> None:
+    """Check the length in a file's header; the server checks the audio that it decodes."""
+    seconds = length_of(file) if max_audio_s else None
     if seconds is not None and seconds > max_audio_s:
         raise ApiError(
             413,
             f"the file has {seconds:.0f} s of audio; this server takes at most {max_audio_s:g} s",
-            param="file",
+            param=param,
             code="audio_too_long",
         )
 
 
 class _TranscriptionAnswer:
-    """One file, and the answer to its request."""
+    """The answer to the request of one file."""
 
     def __init__(self, request: web.Request, form: Form, fields: FileRequest) -> None:
         self._request, self._form, self._fields = request, form, fields

@@ -119,10 +119,6 @@ class JoinedStreams:
         """First sample that the next stream would need."""
         return max(self.start, int(self.state.cut(self._stable).at_s * self._rate))
 
-    def drop_audio(self) -> None:
-        """Drop the audio that no further stream needs."""
-        self.kept.drop_before(self.kept_from)
-
     def take(self, answer: Transcript, *, ends: bool) -> None:
         """Add an answer of the current stream; `ends` if the caller ended it.
 

@@ -236,11 +236,11 @@ class OverlapRemoval:
             dropped = tuple(word.text for word in segment.words[:count])
         else:
             # Without times, remove only the words removed before, or repeated word for word.
-            dropped = max(
-                (self._dropped, self._cut.overlap), key=lambda it: _same(it, segment.text)
-            )
-            dropped = dropped[: _same(dropped, segment.text)]
-            count = 0
+            repeats = [
+                candidate[: len(_ends(candidate, segment.text))]
+                for candidate in (self._dropped, self._cut.overlap)
+            ]
+            dropped, count = max(repeats, key=len), 0
         best, *others = [
             replace(item, text=without_first(item.text, dropped)) for item in segment.nbest
         ]
@@ -267,11 +267,6 @@ def without_first(text: str, words: Sequence[str]) -> str:
     """Return a text without those of the words that it begins with."""
     ends = _ends(words, text)
     return " ".join(text[ends[-1] :].split()) if ends else text
-
-
-def _same(words: Sequence[str], text: str) -> int:
-    """Return how many of the words a text begins with."""
-    return len(_ends(words, text))
 
 
 def _ends(words: Sequence[str], text: str) -> list[int]:

@@ -24,8 +24,8 @@ def test_every_delay_has_its_row() -> None:
 def test_every_event_is_named() -> None:
     error = ApiError(400, "")
     told = [
-        events.session_event("session.created", {}),
-        events.session_event("session.updated", {}),
+        events.event("session.created", session={}),
+        events.event("session.updated", session={}),
         events.speech_started("", 0),
         events.speech_stopped("", 0),
         *events.committed("", None, is_beta=False),

@@ -28,25 +28,18 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def new_id(prefix: str) -> str:
-    """Return an id that nobody can guess: `item_…`, `sess_…`."""
+    """Return an id that nobody can guess, such as `item_…`."""
     return f"{prefix}_{secrets.token_hex(12)}"
-
-
-def session_event(event_type: str, session: Mapping[str, Any]) -> Event:
-    """Return an event of this type with the whole effective configuration."""
-    return _event(event_type, session=session)
 
 
 def speech_started(item_id: str, start_s: float) -> Event:
     """Return the event of speech that has begun, on the session's clock."""
-    return _event(
-        f"{_BUFFER}.speech_started", audio_start_ms=round(start_s * 1000), item_id=item_id
-    )
+    return event(f"{_BUFFER}.speech_started", audio_start_ms=round(start_s * 1000), item_id=item_id)
 
 
 def speech_stopped(item_id: str, end_s: float) -> Event:
     """Return the event of speech that has ended, on the session's clock."""
-    return _event(f"{_BUFFER}.speech_stopped", audio_end_ms=round(end_s * 1000), item_id=item_id)
+    return event(f"{_BUFFER}.speech_stopped", audio_end_ms=round(end_s * 1000), item_id=item_id)
 
 
 def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[Event]:
@@ -61,25 +54,25 @@ def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[E
     }
     suffixes = ("created",) if is_beta else ("added", "done")
     return [
-        _event(f"{_BUFFER}.committed", item_id=item_id, previous_item_id=previous_id),
+        event(f"{_BUFFER}.committed", item_id=item_id, previous_item_id=previous_id),
         *(
-            _event(f"conversation.item.{suffix}", previous_item_id=previous_id, item=dict(item))
+            event(f"conversation.item.{suffix}", previous_item_id=previous_id, item=dict(item))
             for suffix in suffixes
         ),
     ]
 
 
 def cleared() -> Event:
-    return _event(f"{_BUFFER}.cleared")
+    return event(f"{_BUFFER}.cleared")
 
 
 def delta(item_id: str, text: str) -> Event:
-    return _event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
+    return event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
 
 
 def segment(item_id: str, part: Segment) -> Event:
     """Return the event of what one speaker says, on the session's clock."""
-    return _event(
+    return event(
         f"{TRANSCRIPTION}.segment",
         item_id=item_id,
         content_index=0,
@@ -98,20 +91,18 @@ def completed(
     usage = {"type": "duration", "seconds": round(seconds, 3)}
     more = {} if words is None else {"logprobs": logprobs(words)}
     event_type = f"{TRANSCRIPTION}.completed"
-    return _event(
-        event_type, item_id=item_id, content_index=0, transcript=text, usage=usage, **more
-    )
+    return event(event_type, item_id=item_id, content_index=0, transcript=text, usage=usage, **more)
 
 
 def failed(item_id: str, error: ApiError) -> Event:
     """Return the event of an item that gets no text."""
     event_type = f"{TRANSCRIPTION}.failed"
-    return _event(event_type, item_id=item_id, content_index=0, error=error.as_dict())
+    return event(event_type, item_id=item_id, content_index=0, error=error.as_dict())
 
 
 def error_event(error: ApiError, client_event_id: str | None = None) -> Event:
     """Return the event of an error, with the id of the client's event that caused it."""
-    return _event("error", error={**error.as_dict(), "event_id": client_event_id})
+    return event("error", error={**error.as_dict(), "event_id": client_event_id})
 
 
 def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) -> Event:
@@ -121,10 +112,10 @@ def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) ->
     joined without spaces.
     """
     parts = {"final": final, "firm": firm, "tentative": tentative, "newest": newest}
-    return _event("conch.partial", item_id=item_id, **parts)
+    return event("conch.partial", item_id=item_id, **parts)
 
 
-def _event(event_type: str, **fields: Any) -> Event:
+def event(event_type: str, **fields: Any) -> Event:
     return {"type": event_type, "event_id": new_id("event"), **fields}
 
 

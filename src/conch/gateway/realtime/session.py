@@ -106,7 +106,7 @@ class _RealtimeSession(SocketSession):
             session |= {**self._config.as_beta_session(), "client_secret": None}
         else:
             session |= {"type": "transcription", **self._config.as_session()}
-        return events.session_event(event_type, session)
+        return events.event(event_type, session=session)
 
     def _close(self) -> None:
         super()._close()

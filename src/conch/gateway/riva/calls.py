@@ -47,7 +47,7 @@ _CODES = {
 }
 """Names of gRPC's codes by the status of an error."""
 _BY_NAME = {"model_not_loaded": "UNIMPLEMENTED", "session_expired": "ABORTED"}
-"""Names of gRPC's codes by the code of an error, which goes before its status."""
+"""Names of gRPC's codes by the code of an error; they override `_CODES`."""
 
 
 class RpcCall:
@@ -70,7 +70,7 @@ class RpcCall:
         self.fields: Mapping[str, str] = {}
         """Fields of the request that have set options, by option, for errors of the server."""
         self.warnings: list[str] = []
-        """What the client should know; it goes with the end of the call."""
+        """Warnings for the client, which are sent with the end of the call."""
         self._caller: Caller | None = None
 
     @property
@@ -180,7 +180,9 @@ async def observed(call: RpcCall, answer: Answer) -> None:
         metrics.cancelled.labels(route).inc()
         raise
     except Exception as failure:
-        error = _with_field(api_error(failure), call.fields)
+        error = api_error(failure)
+        if field := call.fields.get(error.param or ""):
+            error.args = (f"{field}: {error}",)
         code = code_of(error)
     finally:
         seconds, name = time.monotonic() - began, call.caller_name
@@ -196,10 +198,3 @@ async def observed(call: RpcCall, answer: Answer) -> None:
             level=logging.DEBUG if is_open else logging.INFO,
         )
     await call.end(error)
-
-
-def _with_field(error: ApiError, fields: Mapping[str, str]) -> ApiError:
-    """Return an error of the server; it begins with the field that has set its option."""
-    if field := fields.get(error.param or ""):
-        error.args = (f"{field}: {error}",)
-    return error

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from conch.audio.intake import length_of
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
 from conch.audio.wav import wav_header
 from conch.client import AsyncClient
@@ -24,6 +23,7 @@ from conch.gateway.riva.recognition_config import CONTAINERS, RAW, RecognitionSe
 from conch.gateway.servers import SessionClient, recognition_request
 from conch.gateway.session_stream import LiveSegment
 from conch.gateway.state import Gateway
+from conch.gateway.transcriptions import check_length
 from conch.wire.errors import OptionError, TranscriptionError, from_wire
 from conch.wire.joining import num_words, separator
 from conch.wire.options import RecognitionOptions
@@ -275,11 +275,7 @@ def _file_of(audio: bytes, settings: RecognitionSettings, max_audio_s: float) ->
     if _container_of(audio[: num_first_bytes(audio[:16])], settings) is None:
         form = _WAV[settings.encoding or "LINEAR_PCM"]
         audio = wav_header(settings.sample_rate, len(audio), settings.num_channels, *form) + audio
-    if max_audio_s:
-        seconds = length_of(io.BytesIO(audio))
-        if seconds is not None and seconds > max_audio_s:
-            message = f"the audio has {seconds:.0f} s; this server takes at most {max_audio_s:g} s"
-            raise ApiError(413, message, param="audio", code="audio_too_long")
+    check_length(io.BytesIO(audio), max_audio_s, "audio")
     return audio
 
 

@@ -40,7 +40,7 @@ _ENDPOINTING = {
 
 @dataclass(frozen=True, slots=True)
 class RecognitionSettings:
-    """What a `RecognitionConfig` asks for."""
+    """The options and the audio format that a `RecognitionConfig` sets."""
 
     options: RecognitionOptions
     fields: Mapping[str, str]

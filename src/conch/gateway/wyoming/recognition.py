@@ -9,6 +9,7 @@ from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.models import options_of
+from conch.gateway.option_fields import phrase
 from conch.gateway.state import Caller, Gateway
 from conch.gateway.wyoming.events import Events
 from conch.wire.errors import OptionError
@@ -18,8 +19,6 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
 ROUTE = WYOMING_LISTEN.address
-_SEPARATORS = str.maketrans(",:\n", "   ")
-"""What separates hotwords and their weights is no part of them."""
 
 
 def parse_options(
@@ -45,8 +44,7 @@ def parse_options(
 
 
 def _hotwords(sent: Sequence[object]) -> list[str]:
-    plain = (" ".join(str(item).translate(_SEPARATORS).split()) for item in sent)
-    return [*filter(None, plain)]
+    return [*filter(None, (phrase(str(item)) for item in sent))]
 
 
 async def hear(
