@@ -38,6 +38,7 @@ from conch.wire.stream_place import StreamPlace
 
 Infer = Callable[[tensors.Request], Awaitable[Transcript]]
 """Sends the request of a chunk and returns the answer."""
+
 NOTHING = np.zeros(0, np.float32)
 """The last chunk of a stream whose samples were all sent."""
 

@@ -18,9 +18,12 @@ from conch.wire.result import Transcript
 
 END_S = 2.0
 """Seconds for the connections to close."""
+
 Settings = ParamSpec("Settings")
 Begun = TypeVar("Begun")
+
 Answer = TypeVar("Answer")
+
 Item = TypeVar("Item")
 
 

@@ -25,10 +25,12 @@ from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 TRACEPARENT_PATTERN = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
+
 _ELSEWHERE = {
     "/asr": "/v1/audio/transcriptions",
     "/inference": "/v1/audio/transcriptions",
@@ -37,6 +39,7 @@ _ELSEWHERE = {
     "/healthz": "/health/live",
 }
 """Addresses here by those of other speech servers and of Kubernetes."""
+
 _PAGE_POLICY = (
     "default-src 'self'; connect-src 'self' ws: wss:; "
     "media-src 'self' blob:; img-src 'self' data:; base-uri 'none'; form-action 'none'; "

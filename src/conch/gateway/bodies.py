@@ -12,6 +12,8 @@ from conch.client.aio import timeout
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, invalid
 from conch.gateway.state import GATEWAY, REQUEST_ID
+from conch.wire.result import Transcript, strict_json
+from conch.wire.synthesis import Spoken
 
 MAX_DEPTH = 32
 """Objects and lists inside one another."""
@@ -20,6 +22,7 @@ MAX_MARKS = 10_000
 hundred in memory."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 """A string of JSON, or the rest of the body if it has no end: so the search runs once."""
+
 LEAST_BYTES_PER_S = 16_000
 """Slowest client to whom a whole answer is sent, beside the seconds for a part of one."""
 
@@ -52,6 +55,17 @@ def _is_deep(value: Any) -> bool:
             if isinstance(child, dict | list)
         ]
     return bool(level)
+
+
+def read_object(body: bytes, read: Callable[[str], Any] = read_json) -> dict[str, Any]:
+    """Return the JSON object of a body; raise an ApiError for anything else."""
+    try:
+        value = read(body.decode())
+    except ValueError as error:
+        raise invalid("body", f"the body takes a JSON object: {error}") from None
+    if not isinstance(value, dict):
+        raise invalid("body", "the body takes a JSON object")
+    return value
 
 
 async def body_of(request: web.Request, max_bytes: int, within_s: float) -> bytes:
@@ -115,3 +129,16 @@ class StreamedAnswer(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         await sent_in_time(super().write_eof(data), self._http_request)
+
+    async def send_event(self, event: Mapping[str, Any]) -> None:
+        await self.write(event_bytes(event))
+
+
+def event_bytes(event: Mapping[str, Any]) -> bytes:
+    """Return a server-sent event; its type is in the data, as OpenAI's clients expect."""
+    texts = {
+        name: value.to_json() if isinstance(value, Transcript | Spoken) else strict_json(value)
+        for name, value in event.items()
+    }
+    data = ", ".join(f'"{name}": {text}' for name, text in texts.items())
+    return f"data: {{{data}}}\n\n".encode()

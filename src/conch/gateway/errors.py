@@ -23,7 +23,6 @@ _ADDRESS = re.compile(r"grpcs?://\S+?(?=[:,;]?(\s|$))")
 _NEVER_AGAIN = {"x-should-retry": "false"}
 """Header that keeps OpenAI's clients from repeating a request that would fail again."""
 
-
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 

@@ -108,18 +108,16 @@ async def write(request: web.Request) -> web.Response:
             try:
                 async with timeout(WRITE_S):
                     work = in_own_thread(partial(_written, body))
-                    format_request, text = await gateway.unless_broken_off(work)
+                    parsed, text = await gateway.unless_broken_off(work)
             except asyncio.TimeoutError:
                 message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
                 raise invalid("transcript", message) from None
-    return web.Response(text=text, content_type=CONTENT_TYPES[format_request.format])
+    return web.Response(text=text, content_type=CONTENT_TYPES[parsed.format])
 
 
 def _written(body: bytes) -> tuple[FormatRequest, str]:
-    format_request = read(body)
-    return format_request, FORMATS[format_request.format](
-        transcript_of(format_request.transcript), format_request.name
-    )
+    parsed = read(body)
+    return parsed, FORMATS[parsed.format](transcript_of(parsed.transcript), parsed.name)
 
 
 def read(body: bytes) -> FormatRequest:

@@ -23,9 +23,11 @@ from conch.wire.errors import AudioError, ConchError
 
 Samples = NDArray[Any]
 """Mono int16, or float32 in [-1, 1], [N]."""
+
 RAW = ("pcm16", "float32", "mulaw", "alaw")
 """Encodings of raw samples: 16 bits and 32 bits with the lowest byte first, and G.711."""
 ENCODINGS = ("auto", *RAW, "container")
+
 AUDIO_NAME = "the audio"
 """Name of the audio in errors."""
 

@@ -31,7 +31,9 @@ from conch.wire.result import Transcript
 from conch.wire.synthesis import Spoken, SynthesisOptions
 
 Schema: TypeAlias = dict[str, Any]
+
 _SCHEMA_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
 _RECORDINGS_ONLY = ("channels", "coverage", "speaker_embeddings")
 
 

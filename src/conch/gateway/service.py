@@ -27,13 +27,15 @@ from conch.wire.errors import ConfigError, ServerError
 from conch.wire.hosts import host_port, is_loopback, reachable
 from conch.wire.limits import MAX_QUERY
 
-HTTP_LOGGER = logging.getLogger("conch.gateway.http")
 logger = logging.getLogger(__name__)
+HTTP_LOGGER = logging.getLogger("conch.gateway.http")
+
 END_S = 2.0
 """Seconds for connections to close after the drain."""
 FREE_S = 10.0
 """Seconds for the servers to end the streams of sessions that were broken off."""
 MAX_HEADER_BYTES = 16 * 1024
+
 MAX_SHOWN = 120
 """Most characters of an error, which may quote what was sent."""
 SPARE = 512

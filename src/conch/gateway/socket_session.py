@@ -24,8 +24,10 @@ from conch.wire.result import strict_json
 
 PROTOCOL = "conch"
 """Subprotocol for browsers, which can only send a key as a second one."""
+
 CLOSE_TIMEOUT_S = 5.0
 """Seconds for a client to take the last messages, and again for its own close frame."""
+
 NO_CODE = 1005
 """Code of a close frame without one (RFC 6455, section 7.4.1)."""
 OWN_CODES = 3000

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from conch.audio.encoding import CONTENT_TYPES
 from conch.client import AsyncClient, Speech
-from conch.gateway.bodies import StreamedAnswer, body_of, read_json
+from conch.gateway.bodies import StreamedAnswer, body_of, read_object
 from conch.gateway.doors import SPEECH
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
@@ -21,7 +21,6 @@ from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unkno
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.gateway.voicing import FORMATS, Voicing, counted, encoded, served_voices
 from conch.wire.errors import ConchError, TextError
-from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 
 logger = logging.getLogger(__name__)
@@ -49,12 +48,7 @@ class SpeechFields:
 
 def read(body: bytes, aliases: Mapping[str, str]) -> SpeechFields:
     """Read the body of a request; raise an ApiError or InvalidRequestError for a wrong field."""
-    try:
-        sent = read_json(body.decode())
-    except ValueError as error:
-        raise invalid("body", f"the body takes a JSON object: {error}") from None
-    if not isinstance(sent, dict):
-        raise invalid("body", "the body takes a JSON object with model, input and voice")
+    sent = read_object(body)
     texts = {name: _text(sent, name) for name in ("model", "input", "response_format")}
     check_model(texts["model"], aliases)
     if len(text := texts["input"]) > MAX_INPUT:
@@ -143,7 +137,7 @@ class _SpeechAnswer:
                 assert self._request.transport is not None
                 self._request.transport.abort()
                 return self._stream
-            await self._event({"error": api_error(error).as_dict()})
+            await self._stream.send_event({"error": api_error(error).as_dict()})
         await self._stream.write_eof()
         return self._stream
 
@@ -164,7 +158,8 @@ class _SpeechAnswer:
                 usage = {"input_tokens": words, "output_tokens": tokens}
                 usage["total_tokens"] = words + tokens
                 last = replace(piece.spoken, sentences=self._begun)
-                await self._event({"type": "speech.audio.done", "usage": usage, "spoken": last})
+                event = {"type": "speech.audio.done", "usage": usage, "spoken": last}
+                await self._stream.send_event(event)
         except ConchError as error:
             if not self._stream.prepared:
                 raise
@@ -181,14 +176,8 @@ class _SpeechAnswer:
         # Only the event at the end has figures.
         spoken = replace(piece.spoken, sentences=self._begun, stages={}, warnings=())
         self._begun = ()
-        await self._event({"type": "speech.audio.delta", "audio": text, "spoken": spoken})
-
-    async def _event(self, event: dict[str, Any]) -> None:
-        spoken = event.pop("spoken", None)
-        data = strict_json(event)
-        if spoken is not None:
-            data = f'{data[:-1]}, "spoken": {spoken.to_json()}}}'
-        await self._stream.write(f"data: {data}\n\n".encode())
+        event = {"type": "speech.audio.delta", "audio": text, "spoken": spoken}
+        await self._stream.send_event(event)
 
 
 def digest_of(text: str) -> str:

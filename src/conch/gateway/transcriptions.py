@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import IO, Any
+from typing import IO
 
 from aiohttp import web
 
@@ -11,7 +11,7 @@ from conch.audio.intake import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import Request, StoredFile
 from conch.gateway import file_answer, file_request
-from conch.gateway.bodies import StreamedAnswer
+from conch.gateway.bodies import StreamedAnswer, event_bytes
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
@@ -19,7 +19,7 @@ from conch.gateway.servers import recognition_request
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
-from conch.wire.result import Transcript, strict_json
+from conch.wire.result import Transcript
 
 ROUTE = "/v1/audio/transcriptions"
 HEADERS_S = 2.0
@@ -120,7 +120,7 @@ class _TranscriptionAnswer:
             if not self._stream.prepared:
                 raise
             failure = self._request[FAILURE] = api_error(error)
-            await self._send({"error": failure.as_dict()})
+            await self._stream.send_event({"error": failure.as_dict()})
         await self._stream.write_eof()
         return self._stream
 
@@ -135,12 +135,12 @@ class _TranscriptionAnswer:
                         received.append(part)
                         await self._stream.prepare(self._request)  # it has an effect once
                         for event in deltas.of_part(part):
-                            await self._send(event)
+                            await self._stream.send_event(event)
 
             def last() -> bytes:
                 whole = joined_parts(received, self._fields.options.nbest)
                 events = (*deltas.of_turns(whole), deltas.of_whole(whole))
-                return b"".join(map(_written, events))
+                return b"".join(map(event_bytes, events))
 
             # In a thread: an hour of words takes a while to join and to write.
             await self._stream.write(await asyncio.to_thread(last))
@@ -171,16 +171,3 @@ class _TranscriptionAnswer:
     def _patience_s(self) -> float:
         """Seconds to wait for the next part before a comment is sent."""
         return self._gateway.config.times.comment_s if self._stream.prepared else HEADERS_S
-
-    async def _send(self, event: dict[str, Any]) -> None:
-        await self._stream.write(_written(event))
-
-
-def _written(event: dict[str, Any]) -> bytes:
-    """Return the bytes of an event; its type is in the data, as OpenAI's clients expect."""
-    transcript = event.get("transcript")
-    if isinstance(transcript, Transcript):
-        data = f'{{"type": "{event["type"]}", "transcript": {transcript.to_json()}}}'
-    else:
-        data = strict_json(event)
-    return f"data: {data}\n\n".encode()

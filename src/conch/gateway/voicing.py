@@ -27,6 +27,7 @@ OPTIONS = {
     item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
 }
 """Options of a call or a session, whose texts follow one another."""
+
 MAX_WAITING = 100_000
 """Characters of a client that may wait to be spoken."""
 

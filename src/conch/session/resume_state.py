@@ -17,6 +17,7 @@ word is cut or misheard."""
 LEAD_S = 2.0
 """Seconds of silence to hear again before speech: two steps of a server, and time for a quiet
 beginning."""
+
 NEAR_S = 0.3
 """Seconds by which a repeated word may come later."""
 LOST = "lost"

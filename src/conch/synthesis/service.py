@@ -41,6 +41,7 @@ FIRST_AUDIO_SECONDS = Metric(
 )
 CHARACTERS_A_SECOND = 15.0
 """Rough speed of speech, by which waiting texts are ordered."""
+
 MOST_S = 20.0
 """Longest recording, in seconds."""
 KEPT = 256

@@ -14,15 +14,18 @@ from conch.wire.base64_text import bytes_of
 from conch.wire.result import Segment, Word
 
 Event: TypeAlias = dict[str, Any]
+
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 """Beginning of the types of events with text."""
 _BUFFER = "input_audio_buffer"
+
 MAX_AUDIO_BYTES = 15 * 2**20
 """Largest audio of one event, as at OpenAI."""
 APPEND, COMMIT, CLEAR = (f"input_audio_buffer.{name}" for name in ("append", "commit", "clear"))
 UPDATE = "session.update"
 BETA_UPDATE = "transcription_session.update"
 _KNOWN = (UPDATE, BETA_UPDATE, APPEND, COMMIT, CLEAR)
+
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """Escape of a half of a character."""
 

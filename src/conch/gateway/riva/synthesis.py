@@ -26,6 +26,7 @@ from conch.wire.voices import shares_of, synthesizer_of
 
 VOICE_MODEL = "Conch"
 """Model of all voices: clients name a voice as `model.voice`."""
+
 FORMATS = {"": "pcm_s16", "LINEAR_PCM": "pcm_s16", "OGGOPUS": "opus", "FLAC": "flac"}
 """Formats of the audio by encoding; empty for none that was sent."""
 _FIELDS = {
@@ -42,7 +43,6 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _STRUCTURE = re.compile(r"(?:</?[ps](?:\s[^<>]*)?/?>\s*)+")
 """Tags of SSML for paragraphs and sentences."""
 _TAG = re.compile(r"</?([A-Za-z!?][^\s/>]*)")
-
 
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 

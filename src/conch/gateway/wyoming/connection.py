@@ -41,8 +41,10 @@ from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
 
 logger = logging.getLogger(__name__)
+
 CONNECTIONS_A_SESSION = 4
 """Connections for each live session that may be open: clients keep some that are idle."""
+
 _CONCH = Attribution("Conch", "https://pypi.org/project/conch")
 
 
