@@ -44,9 +44,7 @@ MAX_PROBE_BYTES = 1 << 20
 def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
     """Ask what answers over HTTP, for CONNECT_TIMEOUT_S at most; return whether it is a gateway.
 
-    Raises:
-        ServerError: nothing answers there, or only a proxy whose server does not.
-        DeadlineError: the server does not answer in time.
+    Raise a ServerError if nothing answers, or only a proxy; a DeadlineError if the answer is late.
     """
     status, body = _got(endpoint, "/health/live", min(timeout_s, CONNECT_TIMEOUT_S))
     if status in (502, 503, 504):

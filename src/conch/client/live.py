@@ -157,8 +157,6 @@ class AsyncLiveStream:
             elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
                 there. The first chunk may look for another server too.
             joined: Joins the streams of a session that has several of these; with `resume_s`.
-            now: Clock of the attempts, in seconds.
-            sleep: Waits between them.
         """
         parsed = tensors.checked(options, live=True)
         if not resume_s >= 0:
@@ -388,10 +386,7 @@ def _is_refusal(error: ConchError) -> bool:
 
 
 def _pieces(chunks: Sequence[NDArray[Any]], most: int) -> Iterator[NDArray[Any]]:
-    """Yield chunks of samples joined to pieces of one type, each of at most this many samples.
-
-    The first piece opens a stream and is short.
-    """
+    """Yield chunks as pieces of one type and at most `most` samples; the first opens a stream."""
     for _, group in groupby(chunks, key=lambda chunk: chunk.dtype):
         samples = np.concatenate([*group])
         yield samples[:START_SAMPLES]

@@ -27,15 +27,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 
 
 class ApiError(Exception):
-    """An error to answer a client with.
-
-    Args:
-        status: HTTP status.
-        message: The problem, and the values that are right.
-        param: Field of the request that is wrong.
-        code: Name of the error for programs.
-        headers: Headers of the answer.
-    """
+    """An error to answer a client with; `param` is the field that is wrong, `code` for programs."""
 
     def __init__(
         self,
@@ -52,7 +44,7 @@ class ApiError(Exception):
 
     @property
     def type(self) -> str:
-        """Return OpenAI's name of this kind of error."""
+        """OpenAI's name of this kind of error."""
         otherwise = "server_error" if self.status >= 500 else "invalid_request_error"
         return _TYPES.get(self.status, otherwise)
 

@@ -66,9 +66,7 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
     Uploads take as long as their clients like, and many come at once: so files larger than
-    MEMORY_BYTES wait on the disk. Raise an ApiError if there is no room, which is said before the
-    body is read; if the body is not a form, has no file, is too large, or does not come; or if the
-    disk is full.
+    MEMORY_BYTES wait on the disk. Without room for a body it is refused before it is read.
     """
     if request.content_type != "multipart/form-data":
         raise ApiError(

@@ -118,13 +118,11 @@ class LiveSession:
         """Prepare a session; the server gets its first request with the first audio.
 
         Args:
-            client: Opens streams on a server.
-            sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait before further ones are not read.
             request_id: Id of the session's requests in the server's log.
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
-            told_s: Seconds at the beginning whose words an earlier session has sent.
+            sent_before_s: Seconds at the beginning whose words an earlier session has sent.
             max_stream_s: Longest stream that the server takes, in seconds.
             freeing: Holds the task that ends the server's stream after the session.
         """
@@ -150,7 +148,7 @@ class LiveSession:
         self._updates: asyncio.Queue[LiveUpdate | None] = asyncio.Queue(MAX_UPDATES)
         self._error: Exception | None = None
         self._ended_by: Exception | None = None
-        self._is_closed = False
+        self.is_closed = False
         self._sender: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "LiveSession":
@@ -159,7 +157,7 @@ class LiveSession:
 
     async def __aexit__(self, exc_type: object, *exc_info: object) -> None:
         """Free the server's stream, end `updates`, and raise the error that `close` was given."""
-        self._is_closed = True
+        self.is_closed = True
         assert self._sender is not None
         self._sender.cancel()
         freeing = asyncio.create_task(self._free(self._sender))
@@ -186,17 +184,13 @@ class LiveSession:
         return self._num_fed / self._sample_rate
 
     @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
-    @property
     def backlog_s(self) -> float:
         """Seconds of audio that wait for the server."""
         return self._num_waiting / self._sample_rate
 
     async def room(self) -> None:
         """Wait until more may be added, or raise an OverloadedError without progress."""
-        while not (self._is_closed or self._error is not None) and (
+        while not (self.is_closed or self._error is not None) and (
             self.backlog_s >= self._max_backlog_s or len(self._waiting) >= MAX_WAITING
         ):
             self._taken.clear()
@@ -220,7 +214,7 @@ class LiveSession:
                 f"sent: {samples.dtype} of shape {list(samples.shape)}"
             )
         await self.room()
-        if self._is_closed or self._error is not None or (self._joins and not len(samples)):
+        if self.is_closed or self._error is not None or (self._joins and not len(samples)):
             return
         self._add(samples)
         self._num_fed += len(samples)
@@ -257,8 +251,8 @@ class LiveSession:
 
     def close(self, ended_by: Exception | None = None) -> None:
         """Take no more audio, because of an error or not; `updates` ends after the last one."""
-        if not self._is_closed:
-            self._is_closed, self._ended_by = True, ended_by
+        if not self.is_closed:
+            self.is_closed, self._ended_by = True, ended_by
             self._add(self._end)
             self._taken.set()
 
@@ -275,7 +269,7 @@ class LiveSession:
 
     async def _send_all(self) -> None:
         try:
-            while self._waiting or not self._is_closed:
+            while self._waiting or not self.is_closed:
                 await self._send_next()
         except Exception as error:
             self._error = error

@@ -52,12 +52,7 @@ class GatewayService:
     """
 
     def __init__(self, config: GatewayConfig, metrics: Iterable[Collector] = ()) -> None:
-        """Check the configuration and read keys and certificate.
-
-        Raises:
-            ConfigError: it would be open to everybody, or keys or certificate cannot be read.
-            ServerError: the URL of a server is not one of gRPC.
-        """
+        """Read keys and certificate; raise a ConfigError if everybody could use the gateway."""
         self._config = config
         self._gateway = Gateway(config)
         for others in metrics:

@@ -145,13 +145,7 @@ class SocketSession(ABC):
         """Whether no more is taken."""
 
     async def run(self) -> int:
-        """Hold the session and return the code of its close frame.
-
-        Raises:
-            ApiError: the session has lasted too long, or the caller has used up a limit.
-            ConchError: the server has failed, or the audio cannot be decoded.
-            ConnectionResetError: the client is gone.
-        """
+        """Hold the session and return the code of its close frame; raise what `held` raises."""
         stops = await held(self._gateway, self._send_texts(), self._read(), self._close)
         return int(aiohttp.WSCloseCode.GOING_AWAY if stops else aiohttp.WSCloseCode.OK)
 

@@ -12,6 +12,7 @@ from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import Request, StoredFile
 from conch.gateway import file_answer, file_request
 from conch.gateway.bodies import StreamedAnswer, event_bytes
+from conch.gateway.doors import TRANSCRIPTIONS
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
@@ -21,7 +22,7 @@ from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
 from conch.wire.result import Transcript
 
-ROUTE = "/v1/audio/transcriptions"
+ROUTE = TRANSCRIPTIONS.address
 HEADERS_S = 2.0
 """Seconds after which the headers of a streamed answer leave without an event: most errors of the
 request are known before, and get their status."""

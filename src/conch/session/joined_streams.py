@@ -80,8 +80,7 @@ class JoinedStreams:
     """One transcript of all streams of a session: times, indices and firm text continue.
 
     Args:
-        sample_rate: Hz of the audio.
-        told_s: Seconds at the beginning whose words were sent before.
+        sent_before_s: Seconds at the beginning whose words were sent before.
         keeps_segments: Whether the last answer has the utterances of all answers.
     """
 

@@ -200,10 +200,8 @@ def cut_behind(firm: Sequence[Word], begins_s: float) -> ResumePoint:
 class OverlapRemoval:
     """Removes from the first utterance of a stream the words of the stream before.
 
-    Args:
-        cut: Where the stream begins.
-        first_index: Index of its first utterance.
-        has_words: Whether segments keep their words.
+    `first_index` is that of the stream's first utterance, and `has_words` whether segments keep
+    their words.
     """
 
     def __init__(self, cut: ResumePoint, first_index: int, *, has_words: bool) -> None:

@@ -243,8 +243,7 @@ async def _granted(
 def _container_of(first: bytes, settings: RecognitionSettings) -> str | None:
     """Return FFmpeg's name of the container that audio begins with, None for raw samples.
 
-    Raise an ApiError for another than OGGOPUS or FLAC, as was said, or raw samples without a rate;
-    an AudioError for text, or another format without audio.
+    Raise an ApiError for another container than `encoding` says, or raw samples without a rate.
     """
     if settings.encoding in RAW:
         # Some clients say LINEAR_PCM of any file.
@@ -265,11 +264,7 @@ def _container_of(first: bytes, settings: RecognitionSettings) -> str | None:
 
 
 def _file_of(audio: bytes, settings: RecognitionSettings, max_audio_s: float) -> bytes:
-    """Return audio as a file: raw samples become a WAV.
-
-    Raise an ApiError if there is none, it is too long, or something else than was said; an
-    AudioError for text, or another format without audio.
-    """
+    """Return audio as a file: raw samples become a WAV; raise an ApiError if it is too long."""
     if not audio:
         raise invalid("audio", "audio takes a recording; sent: 0 bytes")
     if _container_of(audio[: num_first_bytes(audio[:16])], settings) is None:
