@@ -72,10 +72,10 @@ def test_known_speakers_are_arrays_bytes_or_paths(tmp_path: Path) -> None:
     )
     for known in ways:
         sent = build(samples, speakers="auto", known_speakers=known).parameters["known_speakers"]
-        found = known_speakers_of(str(sent))
-        assert [item.name for item in found] == ["Ann", "Ben", "Eve"]
-        assert (found[0].audio, found[2].audio) == (b"RIFF", b"RIFF")
-        np.testing.assert_allclose(np.array(found[1].embedding), [0.6, 0.8], atol=1e-6)
+        result = known_speakers_of(str(sent))
+        assert [item.name for item in result] == ["Ann", "Ben", "Eve"]
+        assert (result[0].audio, result[2].audio) == (b"RIFF", b"RIFF")
+        np.testing.assert_allclose(np.array(result[1].embedding), [0.6, 0.8], atol=1e-6)
     with pytest.raises(AudioError, match="no such file"):
         build(samples, speakers="auto", known_speakers={"Ann": "none.wav"})
 
@@ -364,8 +364,8 @@ def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
         timeout=None,
         parameters=dict(request.parameters),
     )
-    found = service_pb2.ModelInferRequest.FromString(triton_grpc.grpc_bytes(request))
-    assert found == expected
+    result = service_pb2.ModelInferRequest.FromString(triton_grpc.grpc_bytes(request))
+    assert result == expected
 
 
 @pytest.mark.parametrize("size", [1, 2_500_000])

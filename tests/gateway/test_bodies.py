@@ -44,12 +44,12 @@ async def answering(
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
-            found = await answer(request)
+            result = await answer(request)
         except BaseException as error:
             ended.append(str(error))
             raise
         ended.append("all was read")
-        return found
+        return result
 
     app = web.Application()
     app[GATEWAY] = Gateway(GatewayConfig(port=0, times=Times(send_s=0.2)))

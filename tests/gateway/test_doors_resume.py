@@ -44,10 +44,10 @@ async def text_at(door: Door, client: PlainLiveClient) -> str:
             if door is other:
                 listening = module.listening(running.gateway, "127.0.0.1", 0)
                 url = f"127.0.0.1:{await stack.enter_async_context(listening)}"
-        found = await asyncio.wait_for(door(url, audio()), 60)
+        result = await asyncio.wait_for(door(url, audio()), 60)
         await stack.aclose()
         await until(lambda: not client.open)
-    return " ".join(found.lower().split())
+    return " ".join(result.lower().split())
 
 
 @pytest.mark.parametrize("door", [of_listen, of_realtime, of_riva, of_wyoming])

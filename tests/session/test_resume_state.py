@@ -18,12 +18,12 @@ def test_the_cut_follows_what_is_firm() -> None:
     state.hear(OpenUtterance(1.5, (), (), timed(("he", 1.6, 1.8))), 2.0)
     assert state.cut() == ResumePoint(1.5)
     state.hear(OpenUtterance(1.5, firm, (), timed(("thought", 2.7, 3.0))), 3.0)
-    heard = state.cut()
-    assert (heard.at_s, heard.until_s) == (1.9, 2.6)
+    point = state.cut()
+    assert (point.at_s, point.until_s) == (1.9, 2.6)
     # It awaits its second pass, then it is final, then nobody speaks.
     ended = replace(segment("He even thought", 0), start=1.5, end=3.2)
     state.end([(ended, False)])
-    assert state.cut() == heard
+    assert state.cut() == point
     state.end([(ended, True)])
     assert state.cut() == ResumePoint(3.2)
     state.hear(None, 60.0)

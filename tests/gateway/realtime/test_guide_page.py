@@ -17,13 +17,13 @@ def cells(pattern: str) -> list[tuple[str, ...]]:
 
 def test_every_delay_has_its_row() -> None:
     rows = cells(r"^\| `(\w+)`(?:, or none)? \| (\d+) ms \| (\d+) ms \|$")
-    told = {name: config.Delay(int(every), int(pause)) for name, every, pause in rows}
-    assert told == dict(config.DELAYS)
+    delays = {name: config.Delay(int(every), int(pause)) for name, every, pause in rows}
+    assert delays == dict(config.DELAYS)
 
 
 def test_every_event_is_named() -> None:
     error = ApiError(400, "")
-    told = [
+    sent_events = [
         events.event("session.created", session={}),
         events.event("session.updated", session={}),
         events.speech_started("", 0),
@@ -36,7 +36,7 @@ def test_every_event_is_named() -> None:
         events.error_event(error),
         events.partial("", "", "", "", ""),
     ]
-    names = {event["type"] for event in told}
+    names = {event["type"] for event in sent_events}
     assert {name for name in names if f"`{name}`" not in TEXT} == set()
     for name in (events.APPEND, events.COMMIT, events.CLEAR):
         assert f"`{name}`" in TEXT

@@ -59,21 +59,21 @@ def test_no_field_is_forgotten():
 
 
 def test_numbers_are_in_digits_unless_the_transcript_is_verbatim():
-    found = recognition_config.settings_of(RecognitionConfig(), {}, live=True)
-    assert found.options.sent == {"itn": True}
-    assert found.wishes == {"inverse_normalizer": "itn"}
+    result = recognition_config.settings_of(RecognitionConfig(), {}, live=True)
+    assert result.options.sent == {"itn": True}
+    assert result.wishes == {"inverse_normalizer": "itn"}
     sent = RecognitionConfig(custom_configuration={"itn": "true"})
     assert recognition_config.settings_of(sent, {}, live=True).wishes == {}
 
 
 def test_punctuation_may_be_left_to_a_decoder_that_writes_it():
     sent = {"enable_automatic_punctuation": True, "verbatim_transcripts": True}
-    found = recognition_config.settings_of(RecognitionConfig(**sent), {}, live=True)
-    assert found.wishes == {"punctuator": "punctuate"}
-    found = recognition_config.settings_of(
+    result = recognition_config.settings_of(RecognitionConfig(**sent), {}, live=True)
+    assert result.wishes == {"punctuator": "punctuate"}
+    result = recognition_config.settings_of(
         RecognitionConfig(**sent, model="conch-ctc"), {}, live=False
     )
-    assert found.wishes == {}
+    assert result.wishes == {}
 
 
 @pytest.mark.parametrize("code", ["", "auto", "multi", "Multi"])
@@ -93,10 +93,10 @@ def test_conchs_own_option_goes_before_a_field():
 
 
 def test_an_alias_is_a_model():
-    found = recognition_config.settings_of(
+    result = recognition_config.settings_of(
         RecognitionConfig(model="parakeet"), {"parakeet": "conch-ctc"}, live=True
     )
-    assert found.options.sent["decoder"] == "ctc"
+    assert result.options.sent["decoder"] == "ctc"
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def spoken(**fields):
 
 
 def test_speech_has_the_clients_form():
-    found = spoken(sample_rate_hz=22_050, encoding=1, language_code="en-US")
-    assert (found.format, found.rate) == ("pcm_s16", 22_050)
-    assert found.options == {"sample_rate": 22_050, "format": "pcm_f32"}
+    result = spoken(sample_rate_hz=22_050, encoding=1, language_code="en-US")
+    assert (result.format, result.rate) == ("pcm_s16", 22_050)
+    assert result.options == {"sample_rate": 22_050, "format": "pcm_f32"}
     assert (spoken().format, spoken().rate) == ("pcm_s16", 24_000)
 
 
@@ -171,8 +171,8 @@ def test_a_voice_has_the_name_that_is_listed_or_that_of_nvidias(name: str):
 
 
 def test_options_of_speech():
-    found = spoken(custom_configuration={"speed": "1.5"}, enable_word_time_offsets=True)
-    assert found.options == {"speed": 1.5, "timestamps": True, "format": "pcm_f32"}
+    result = spoken(custom_configuration={"speed": "1.5"}, enable_word_time_offsets=True)
+    assert result.options == {"speed": 1.5, "timestamps": True, "format": "pcm_f32"}
 
 
 @pytest.mark.parametrize(
