@@ -30,7 +30,6 @@ class Transport(Protocol):
 
     async def infer(self, request: tensors.Request) -> list[Transcript]:
         """Send a request and return a transcript of each audio."""
-        ...
 
     def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         """Send a request of one audio; yield every part of the answer as it arrives.
@@ -38,7 +37,6 @@ class Transport(Protocol):
         Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
         such answers.
         """
-        ...
 
     def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
         """Send a text; yield every part of its audio as it arrives.
@@ -46,19 +44,15 @@ class Transport(Protocol):
         Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
         answers in parts.
         """
-        ...
 
     async def health(self, model: str, timeout_s: float) -> Health:
         """Return what a model says of its components."""
-        ...
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         """Return whether the server takes requests for a model."""
-        ...
 
     async def close(self) -> None:
         """Close the connections; requests in flight fail."""
-        ...
 
 
 class AsyncClient:

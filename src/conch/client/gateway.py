@@ -12,7 +12,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -131,8 +131,7 @@ class GatewayTransport:
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self._endpoint = endpoint
-        connector = connector_to(endpoint, connections)
-        self._session = session_to(endpoint, connector)
+        self._session = session_to(endpoint, connector_to(endpoint, connections))
         self._streams = GatewayStreams(endpoint)
 
     async def infer(self, request: tensors.Request) -> list[Transcript]:
@@ -143,10 +142,7 @@ class GatewayTransport:
             slots = asyncio.Semaphore(BATCH_AT_ONCE)
 
             async def answered(row: int) -> Transcript:
-                async with (
-                    slots,
-                    self._session.post(**await self._arguments(request, row)) as answer,
-                ):
+                async with slots, await self._posted(request, row) as answer:
                     await self._check(answer)
                     return await tensors.read_transcript(await answer.read())
 
@@ -154,12 +150,8 @@ class GatewayTransport:
 
     async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         _check_entry(self._endpoint, request.model, "speech_stream")
-        give_up_at = time.monotonic() + request.timeout_s
-
-        async with explained(self._endpoint, request.timeout_s, give_up_at):
-            arguments = await self._arguments(request, 0, stream="true")
-            answer = await self._session.post(**arguments)
-        async with contextlib.aclosing(self._events(answer, request, give_up_at)) as events:
+        post = partial(self._posted, request, 0, stream="true")
+        async with contextlib.aclosing(self._events(request, post)) as events:
             async for event in events:
                 transcript = await tensors.read_transcript(bytes(event.transcript))
                 if event.type == "transcript.done":
@@ -169,13 +161,13 @@ class GatewayTransport:
                 yield transcript
 
     async def _events(
-        self, answer: Any, request: tensors.Request, give_up_at: float
+        self, request: tensors.Request, post: Callable[[], Awaitable[Any]]
     ) -> AsyncGenerator[GatewayEvent, None]:
-        """Yield the events of an answer, and close it at the end."""
-
-        def in_time() -> contextlib.AbstractAsyncContextManager[None]:
-            return explained(self._endpoint, request.timeout_s, give_up_at)
-
+        """Post a request and yield the events of its answer, within the time of the request."""
+        give_up_at = time.monotonic() + request.timeout_s
+        in_time = partial(explained, self._endpoint, request.timeout_s, give_up_at)
+        async with in_time():
+            answer = await post()
         try:
             async with in_time():
                 await self._check(answer)
@@ -199,16 +191,8 @@ class GatewayTransport:
 
     async def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
         _check_entry(self._endpoint, request.model, *SYNTHESIS)
-        give_up_at = time.monotonic() + request.timeout_s
-        headers = {"x-request-id": request.request_id} if request.request_id else {}
-        async with explained(self._endpoint, request.timeout_s, give_up_at):
-            answer = await self._session.post(
-                f"{self._endpoint}{SPEECH}",
-                json=speech_body(request),
-                headers=headers,
-                allow_redirects=False,
-            )
-        async with contextlib.aclosing(self._events(answer, request, give_up_at)) as events:
+        post = partial(self._post, SPEECH, request, json=speech_body(request))
+        async with contextlib.aclosing(self._events(request, post)) as events:
             async for event in events:
                 yield speech_of_event(event, str(request.parameters.get("format", "pcm_f32")))
                 if event.type == "speech.audio.done":
@@ -234,8 +218,8 @@ class GatewayTransport:
         await self._streams.close()
         await self._session.close()
 
-    async def _arguments(self, request: tensors.Request, row: int, **fields: str) -> dict[str, Any]:
-        """Return the arguments of `post` for one audio of a request."""
+    async def _posted(self, request: tensors.Request, row: int, **fields: str) -> Any:
+        """Send one audio of a request, and return the answer."""
         import aiohttp
 
         form = aiohttp.FormData(default_to_multipart=True)
@@ -246,13 +230,16 @@ class GatewayTransport:
         # In a thread: an hour of samples takes a while to write.
         file = await asyncio.to_thread(file_of, request, row)
         form.add_field("file", io.BytesIO(file), filename="audio")
-        return {
-            "url": f"{self._endpoint}{FILES}",
-            "data": form,
-            "headers": {"x-request-id": request.request_id} if request.request_id else {},
-            # Only this server gets the key.
-            "allow_redirects": False,
-        }
+        return await self._post(FILES, request, data=form)
+
+    async def _post(self, path: str, request: tensors.Request, **body: Any) -> Any:
+        headers = {"x-request-id": request.request_id} if request.request_id else {}
+        return await self._session.post(
+            f"{self._endpoint}{path}",
+            headers=headers,
+            allow_redirects=False,  # only this server gets the key
+            **body,
+        )
 
     async def _check(self, answer: Any) -> None:
         """Raise the error of an answer that has another status than 200."""

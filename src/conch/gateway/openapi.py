@@ -196,14 +196,12 @@ async def list_components(request: web.Request) -> web.Response:
     query = MultiDict(request.query)
     if voice := query.get("voice"):
         components = components_that_speak(SynthesisOptions.parse({"voice": voice}).voice)
-        body = msgspec.json.encode({"components": components})
-        return web.Response(body=body, content_type="application/json")
-    if query.pop("live", "false").lower() in ("true", "1"):
-        options = query_of(list(query.items()), aliases).options
+    elif query.pop("live", "false").lower() in ("true", "1"):
+        components = components_for(query_of(list(query.items()), aliases).options)
     else:
         fields = {name: tuple(query.getall(name)) for name in query}
-        options = file_request.parse(fields, aliases).options
-    body = msgspec.json.encode({"components": components_for(options)})
+        components = components_for(file_request.parse(fields, aliases).options)
+    body = msgspec.json.encode({"components": components})
     return web.Response(body=body, content_type="application/json")
 
 

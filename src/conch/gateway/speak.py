@@ -1,7 +1,6 @@
 """`GET /v1/speak`: a text that is still written comes over a WebSocket, and its audio goes back."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -51,27 +50,14 @@ async def speak(request: web.Request) -> web.StreamResponse:
     return await hold(request, socket, lambda client: _SpeakSession(request, socket, client, query))
 
 
-class _SpokenText(TextPieces):
-    """A text up to its flush."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.began = 0.0
-        """When the first of it came; 0 before."""
-
-    def add(self, text: str) -> None:
-        self.began = self.began or time.monotonic()
-        super().add(text)
-
-
 class _SpeakSession(PlainSession):
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query
-        self._utterances = deque([_SpokenText()])
-        """Texts to speak, the current one first. The last one is still written."""
+        self._utterances = deque([TextPieces()])
+        """Texts up to a flush, the one that is spoken first. The last one is still written."""
         self._speaking: asyncio.Task[None] | None = None
         self._num_cancels = 0
         """Cancels that are not answered yet."""
@@ -101,7 +87,7 @@ class _SpeakSession(PlainSession):
                         message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
                         raise ApiError(429, message, code="backlog_exceeded")
                     self._utterances[-1].end()
-                    self._utterances.append(_SpokenText())
+                    self._utterances.append(TextPieces())
                 case "close":
                     self._close()
 
@@ -121,7 +107,7 @@ class _SpeakSession(PlainSession):
         self._num_cancels += 1
         self._utterances.clear()
         if not self._is_closing:
-            self._utterances.append(_SpokenText())
+            self._utterances.append(TextPieces())
         if self._speaking is not None:
             self._speaking.cancel()
 
@@ -142,7 +128,7 @@ class _SpeakSession(PlainSession):
                 await self._send({"type": "cancelled", **self._audio_position()})
         self._last = {"type": "end", **self._audio_position()}
 
-    async def _speak(self, utterance: _SpokenText) -> None:
+    async def _speak(self, utterance: TextPieces) -> None:
         before_s, encoder = self._audio_s, self._query.encoder()
         stream = self._client.synthesize_stream(
             utterance.each(), request_id=self._request_id, **self._query.options

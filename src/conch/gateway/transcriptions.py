@@ -164,11 +164,9 @@ class _TranscriptionAnswer:
         )
 
     async def _commented(self, coming: "asyncio.Future[Transcript]") -> None:
-        while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:
-            await self._stream.prepare(self._request)
-            await self._stream.write(b": still at work\n\n")
-
-    @property
-    def _patience_s(self) -> float:
-        """Seconds to wait for the next part before a comment is sent."""
-        return self._gateway.config.times.comment_s if self._stream.prepared else HEADERS_S
+        comment_s = self._gateway.config.times.comment_s
+        while not coming.done():
+            patience_s = comment_s if self._stream.prepared else HEADERS_S
+            if not (await asyncio.wait([coming], timeout=patience_s))[0]:
+                await self._stream.prepare(self._request)
+                await self._stream.write(b": still at work\n\n")

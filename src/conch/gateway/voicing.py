@@ -1,6 +1,7 @@
 """Synthesis at every door: a text as it is written, its options, and its audio as it is made."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, fields
@@ -113,8 +114,11 @@ class TextPieces:
         self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
         self.num_waiting = 0
         """Characters that were added and not read yet."""
+        self.began = 0.0
+        """When the first of it came, on the monotonic clock; 0 before."""
 
     def add(self, text: str) -> None:
+        self.began = self.began or time.monotonic()
         self.num_waiting += len(text)
         self._pieces.put_nowait(text)
 
