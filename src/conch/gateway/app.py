@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import TypeAlias
@@ -26,7 +26,7 @@ from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-TRACEPARENT_PATTERN = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
@@ -130,15 +130,20 @@ async def metrics(request: web.Request) -> web.Response:
     )
 
 
+def enter_trace(headers: Mapping[str, str]) -> str:
+    """Enter the trace that headers name, if any, and return their request id, or a new one."""
+    traceparent = headers.get("traceparent", "")
+    TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
+    sent_id = headers.get("x-request-id", "")
+    return sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
+
+
 @web.middleware
 async def _observed(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Give a request its id, turn errors into answers, and count and log the outcome."""
     gateway = request.app[GATEWAY]
-    sent_id = request.headers.get("x-request-id", "")
-    request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
-    # One task answers all requests of a connection: each sets its own.
-    traceparent = request.headers.get("traceparent", "")
-    TRACEPARENT.set(traceparent if TRACEPARENT_PATTERN.fullmatch(traceparent) else "")
+    # One task answers all requests of a connection: each enters its own trace.
+    request[REQUEST_ID] = enter_trace(request.headers)
     # The pattern of the path: a label with few values.
     resource = request.match_info.route.resource
     route = resource.canonical if resource is not None else "other"

@@ -13,16 +13,15 @@ from google.protobuf.message import DecodeError
 from multidict import CIMultiDict
 
 from conch.client.aio import timeout
-from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
+from conch.client.triton_grpc import LARGE_BYTES
 from conch.gateway.access import caller_with, secret_in
-from conch.gateway.app import NOBODY, TRACEPARENT_PATTERN
+from conch.gateway.app import NOBODY, enter_trace
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
 from conch.gateway.metrics import log_answer
 from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
-from conch.wire.access import SAFE_ID, made_id
 
 LONGEST_UPLOAD = 2
 """Longest time for a request once it is its turn, and for its turn, in times of that for which a
@@ -63,8 +62,7 @@ class RpcCall:
         self.metadata: Mapping[str, str] = CIMultiDict(
             (name, value) for name, value in pairs if isinstance(value, str)
         )
-        sent_id = self.metadata.get("x-request-id", "")
-        self.request_id = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
+        self.request_id = enter_trace(self.metadata)
         self.id: Message = None
         """The id that the latest request with one has, for the responses; None without any."""
         self.fields: Mapping[str, str] = {}
@@ -165,8 +163,6 @@ def code_of(error: ApiError) -> str:
 
 async def observed(call: RpcCall, answer: Answer) -> None:
     """Answer a call; turn errors into its status, and count and log the outcome."""
-    traceparent = call.metadata.get("traceparent", "")
-    TRACEPARENT.set(traceparent if TRACEPARENT_PATTERN.fullmatch(traceparent) else "")
     metrics, route = call.gateway.metrics, call.method.path
     is_open = route.startswith(f"/{HEALTH}/")  # as /health of HTTP
     began, code, error = time.monotonic(), "CANCELLED", None
