@@ -107,10 +107,7 @@ def _error(status: int, body: bytes, url: str) -> ConchError:
 
 
 def body_of(request: tensors.Request) -> tuple[bytes, int | None]:
-    """Return the body of a request over HTTP, and the length of the JSON in front of its tensors.
-
-    The length is None if the body has no tensors.
-    """
+    """Return the body of a request over HTTP, and the length of its JSON if tensors follow it."""
     import tritonclient.http as tritonhttp
     from tritonclient.utils import np_to_triton_dtype
 

@@ -200,12 +200,8 @@ class Servers:
 
         While all are lost, the request waits for the first one that is back, which may be one that
         it has tried; and while a ready server replaces the process that answers such requests.
-        Those that have lost a server go to another one alone, one at a time.
-
-        Raises:
-            PoisonError: the request has lost two servers.
-            ServerError: none of them can be reached.
-            ConchError: the answer is an error.
+        Those that have lost a server go to another one alone, one at a time, and after the second
+        they are a PoisonError. Raise a ServerError if no server can be reached.
         """
         tried: list[Server] = []
         until = math.inf

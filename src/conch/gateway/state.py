@@ -178,9 +178,9 @@ class Gateway:
     def _counted(
         self, caller: Caller, coming: str, work: str, gauge: Gauge
     ) -> Iterator[Callable[[], None]]:
-        """Take a place for a request that is coming; the function takes one for its work instead.
+        """Take a slot for a request that is coming; the function takes one for its work instead.
 
-        So those who send slowly, or nothing, keep no place from those who have sent all.
+        So those who send slowly, or nothing, keep no slot from those who have sent all.
         """
         self._check(caller)
         most = self.config.max_files

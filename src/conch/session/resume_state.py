@@ -85,9 +85,9 @@ class ResumeState:
         self.audio_s = max(self.audio_s, audio_s)
 
     def end(self, segments: Iterable[tuple[Segment, bool]]) -> dict[int, bool]:
-        """Add the segments of an answer in order, and whether each has its last text.
+        """Add the segments of an answer in order, each with whether its text is the last.
 
-        Return this of those that are new, or awaited it.
+        Return that by index for the segments that are new, or awaited their second pass.
         """
         news = {}
         for segment, is_final in segments:

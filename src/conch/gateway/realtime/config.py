@@ -116,7 +116,8 @@ class SessionConfig:
 
     def updated(self, session: Any, aliases: Mapping[str, str]) -> "SessionConfig":
         """Return the configuration after an update in GA or beta form, or raise an ApiError."""
-        _check_object("session", session)
+        if not isinstance(session, dict):
+            raise _wrong("session", "an object", session)
         if (session_type := session.get("type", "transcription")) != "transcription":
             raise _wrong(
                 "session.type", "transcription: there are no other sessions here", session_type
@@ -152,7 +153,7 @@ class SessionConfig:
             return _merged(self.noise_reduction or {}, path, value, _NOISE_REDUCTION)
         if name == "transcription":
             return _merged(self.transcription, path, value, _TRANSCRIPTION)
-        _check_object(path, value)
+        _object(path, value)
         before = self.turn_detection or {"type": "server_vad"}
         detection_type = _choice(
             f"{path}.type", value.get("type", before["type"]), tuple(_TURN_DETECTION)
@@ -236,7 +237,7 @@ class SessionConfig:
 def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:
     if isinstance(value, str):  # beta
         return _FORMATS[_BETA_FORMATS[_choice(path, value, tuple(_BETA_FORMATS))]]
-    _check_object(path, value)
+    _object(path, value)
     format_type = _choice(f"{path}.type", value.get("type", before.type), tuple(_FORMATS))
     rate = value.get("rate")
     if format_type != "audio/pcm" and rate not in (None, TELEPHONE_RATE):
@@ -268,7 +269,7 @@ _Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
 
 def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -> dict[str, Any]:
     """Return fields with those of an update; null removes one, and unknown ones are left out."""
-    _check_object(path, value)
+    _object(path, value)
     changed = dict(before)
     for name in checks.keys() & value.keys():
         changed.pop(name, None)
@@ -279,14 +280,9 @@ def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -
 
 def _object(path: str, value: Any) -> Mapping[str, Any]:
     """Return an object, an empty one for null."""
-    if value is not None:
-        _check_object(path, value)
-    return value or {}
-
-
-def _check_object(path: str, value: Any) -> None:
-    if not isinstance(value, dict):
+    if value is not None and not isinstance(value, dict):
         raise _wrong(path, "an object", value)
+    return value or {}
 
 
 def _text(path: str, value: Any) -> str:

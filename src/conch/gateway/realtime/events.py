@@ -168,10 +168,7 @@ def read_event(data: str | bytes) -> ClientEvent:
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raise a ValueError as `read_json`, or for half a surrogate pair, which no answer can repeat.
-    """
+    """Return the value of JSON; half a surrogate pair, which no answer can repeat, is an error."""
     value = read_json(text)
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()

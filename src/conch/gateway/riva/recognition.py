@@ -4,8 +4,10 @@ import asyncio
 import hashlib
 import io
 import math
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from itertools import count
 from typing import Any
 
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
@@ -38,15 +40,9 @@ WHOLE = 1.0
 """Stability of the text of an utterance that has ended, before its second pass."""
 
 
-class SpeakerTags:
-    """Numbers for the names of speakers, from 1, in the order in which they first speak."""
-
-    def __init__(self) -> None:
-        self._tags: dict[str, int] = {}
-
-    def of(self, name: Any) -> int:
-        """Return the number of a name; 0 for none."""
-        return self._tags.setdefault(name, len(self._tags) + 1) if name else 0
+def speaker_tags() -> defaultdict[Any, int]:
+    """Return numbers for the names of speakers, from 1, in the order in which they first speak."""
+    return defaultdict(count(1).__next__)
 
 
 def results_of(transcript: Transcript, num_alternatives: int) -> Iterator[Message]:
@@ -54,7 +50,7 @@ def results_of(transcript: Transcript, num_alternatives: int) -> Iterator[Messag
 
     A client may join the texts of all results, or read the first alone.
     """
-    tags = SpeakerTags()
+    tags = speaker_tags()
     parts: list[tuple[int, Sequence[Hypothesis], Sequence[Segment]]]
     parts = [(1, transcript.nbest[:num_alternatives], transcript.segments)]
     if transcript.channels:
@@ -72,14 +68,11 @@ def results_of(transcript: Transcript, num_alternatives: int) -> Iterator[Messag
 
 
 class LiveResults:
-    """Makes the responses of a stream.
-
-    Each has the utterances that have become final, in their order, then what may still change.
-    """
+    """Makes the responses of a stream: final utterances in order, then text that may change."""
 
     def __init__(self, num_alternatives: int, *, has_interim: bool) -> None:
         self._num_alternatives, self._has_interim = num_alternatives, has_interim
-        self._tags = SpeakerTags()
+        self._tags = speaker_tags()
         self._num_final = 0
         """Utterances before this index are final."""
         self._ended: dict[int, LiveSegment] = {}
@@ -127,7 +120,7 @@ def _add_alternatives(
     result: Message,
     nbest: Sequence[Hypothesis],
     segments: Sequence[Segment],
-    tags: SpeakerTags,
+    tags: defaultdict[Any, int],
 ) -> None:
     """Add hypotheses to a result, the best one with words and languages."""
     for hypothesis in nbest:
@@ -144,13 +137,14 @@ def _add_alternatives(
 _Word = message_class("nvidia.riva.asr.WordInfo")
 
 
-def _word(word: Word, segment: Segment, tags: SpeakerTags) -> Message:
+def _word(word: Word, segment: Segment, tags: defaultdict[Any, int]) -> Message:
+    speaker = word.speaker or segment.speaker
     return _Word(
         start_time=round(1000 * word.start),
         end_time=round(1000 * word.end),
         word=word.text,
         confidence=word.confidence if word.confidence > 0 else 0.0,  # not NaN either
-        speaker_tag=tags.of(word.speaker or segment.speaker),
+        speaker_tag=tags[speaker] if speaker else 0,
         language_code=segment.language,
     )
 
