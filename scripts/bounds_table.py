@@ -17,20 +17,20 @@ from conch.client.poison import MAX_NAMES, REMEMBERED_S
 from conch.decoding.fusion import _CACHED
 from conch.families.speakers.enrolment import AT_ONCE, MOST_S
 from conch.gateway import (
+    bodies,
     doors,
     form,
     format,
     keys,
     listen_messages,
     live_session,
-    reading,
     state,
 )
 from conch.gateway.config import GatewayConfig
 from conch.gateway.realtime.secrets import LIFETIMES_S
 from conch.gateway.riva import calls
 from conch.gateway.riva.server import MAX_CALLS
-from conch.gateway.wyoming.server import CONNECTIONS_A_SESSION
+from conch.gateway.wyoming.connection import CONNECTIONS_A_SESSION
 from conch.launcher.logs import TAIL_LINES
 from conch.session.joined_streams import MAX_KEPT_S
 from conch.wire.known_speakers import MAX_KNOWN
@@ -81,7 +81,7 @@ def bounds_of_gateway() -> list[Bound]:
         ),
         Bound(
             "a text as JSON",
-            f"{doors.SPEECH.max_message_bytes >> 20} MiB, {reading.MAX_MARKS} values, "
+            f"{doors.SPEECH.max_message_bytes >> 20} MiB, {bodies.MAX_MARKS} values, "
             f"in {times.idle_s:g} s",
             f"{HOSTILE}::test_json_has_a_depth_and_a_size",
         ),

@@ -18,11 +18,11 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, reading, sending, service, speak, text_pieces
+from conch.gateway import bodies, form, service, speak, voicing
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import KEY_SHARE, UPLOAD_SHARE
-from conch.gateway.realtime import client_events
+from conch.gateway.realtime import events
 from conch.gateway.state import ARRIVING
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
@@ -344,9 +344,9 @@ def limits_of_gateway() -> list[Limit]:
         Limit(
             "gateway: an answer that its client does not read",
             f"{times.send_s:g} s for each part; a whole one 1 s more for each "
-            f"{sending.LEAST_BYTES_PER_S // 1000} kB",
+            f"{bodies.LEAST_BYTES_PER_S // 1000} kB",
             FIXED,
-            "tests/gateway/test_sending.py::test_a_client_that_does_not_read_is_broken_off",
+            "tests/gateway/test_bodies.py::test_a_client_that_does_not_read_is_broken_off",
         ),
         Limit(
             "gateway: one of several keys",
@@ -358,7 +358,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: connections",
-            f"file descriptors less {http_server.SPARE}",
+            f"file descriptors less {service.SPARE}",
             "`ulimit -Hn`",
             f"{HOSTILE}::test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served",
         ),
@@ -376,7 +376,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: JSON",
-            f"{reading.MAX_DEPTH} deep; {reading.MAX_MARKS} commas, lists and objects",
+            f"{bodies.MAX_DEPTH} deep; {bodies.MAX_MARKS} commas, lists and objects",
             FIXED,
             f"{HOSTILE}::test_json_has_a_depth_and_a_size",
         ),
@@ -395,14 +395,14 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: text of `/v1/speak` that waits",
-            f"{text_pieces.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
+            f"{voicing.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
             FIXED,
             "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
             has_page=True,
         ),
         Limit(
             "gateway: audio of an event of `/v1/realtime`",
-            f"{client_events.MAX_AUDIO_BYTES >> 20} MiB",
+            f"{events.MAX_AUDIO_BYTES >> 20} MiB",
             FIXED,
             "tests/gateway/realtime/test_session.py::test_the_largest_append_fits_into_a_message",
             has_page=True,

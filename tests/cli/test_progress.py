@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 from conch.cli.progress import Progress
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
 
 
 class Terminal(io.StringIO):

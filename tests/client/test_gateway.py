@@ -211,15 +211,15 @@ def test_options_go_as_fields_and_samples_as_a_file() -> None:
             "response_format": "conch",
         }
         assert gateway.asked[-1][1]["x-request-id"] == "r1"
-        found, rate = soundfile.read(io.BytesIO(file), dtype="int16")
+        result, rate = soundfile.read(io.BytesIO(file), dtype="int16")
         assert rate == 8000
-        assert np.array_equal(found, samples)
+        assert np.array_equal(result, samples)
         client.transcribe(b"RIFF of a file")
         assert gateway.fields["file"] == b"RIFF of a file"
         floats = np.array([0.1, -1.5], np.float32)
         client.transcribe(floats)
-        found, _ = soundfile.read(io.BytesIO(gateway.fields["file"]), dtype="float32")
-        assert np.array_equal(found, floats)
+        result, _ = soundfile.read(io.BytesIO(gateway.fields["file"]), dtype="float32")
+        assert np.array_equal(result, floats)
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ def test_options_go_as_fields_and_samples_as_a_file() -> None:
 )
 def test_samples_go_in_16_bits_where_that_keeps_them(samples: list[float], is_exact: bool) -> None:
     waveform = np.array(samples, np.float32)
-    found = as_pcm16(waveform)
-    assert (found is not None) == is_exact
-    if found is not None:
-        assert np.array_equal(found / np.float32(32768), waveform)
+    result = as_pcm16(waveform)
+    assert (result is not None) == is_exact
+    if result is not None:
+        assert np.array_equal(result / np.float32(32768), waveform)
 
 
 def test_an_error_in_a_batch_is_that_of_the_batch() -> None:
@@ -470,18 +470,18 @@ def test_a_blocking_client_ends_its_thread() -> None:
 
 
 def test_threads_share_a_client_of_a_gateway() -> None:
-    found = []
+    result = []
     with PlainGateway() as gateway, Client(gateway.url) as client:
         client.is_ready()
         threads = [
-            threading.Thread(target=lambda: found.append(client.transcribe(SPEECH)))
+            threading.Thread(target=lambda: result.append(client.transcribe(SPEECH)))
             for _ in range(4)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert found == [SAID] * 4
+    assert result == [SAID] * 4
 
 
 def test_leaving_a_stream_closes_its_connection() -> None:
@@ -522,5 +522,5 @@ def test_samples_of_16_bits_stay_so() -> None:
         "SAMPLE_RATE": np.full_like(lens, 8000),
     }
     request = Request("speech", inputs, {}, 1.0)
-    found, rate = soundfile.read(io.BytesIO(file_of(request, 0)), dtype="int16")
-    assert (found.tolist(), rate) == ([-32768, 0, 32767], 8000)
+    result, rate = soundfile.read(io.BytesIO(file_of(request, 0)), dtype="int16")
+    assert (result.tolist(), rate) == ([-32768, 0, 32767], 8000)

@@ -10,8 +10,7 @@ import pytest
 from live_answers import answer, segment
 
 from conch.client.live import AsyncLiveStream
-from conch.client.portal import Portal
-from conch.client.synchronous import LiveStream
+from conch.client.synchronous import LiveStream, Portal
 from conch.wire.errors import ServerError
 from conch.wire.result import Hypothesis, Transcript, Turn
 
@@ -87,8 +86,8 @@ def test_utterances_that_the_server_has_forgotten_are_relabelled_too() -> None:
     said = replace(segment("one", 0), speaker="B")
     turns = (Turn("A", 0.0, 1.0),)
     last = replace(answer("two", segment("two", 1), is_final=True), turns=turns, relabelled=turns)
-    found = answers_to([answer("one", said), last], options={})[-1]
-    assert [item.speaker for item in found.segments] == ["A", "A"]
+    result = answers_to([answer("one", said), last], options={})[-1]
+    assert [item.speaker for item in result.segments] == ["A", "A"]
 
 
 def leave_early(sent, fails=lambda request: False):

@@ -14,10 +14,9 @@ from word_server import RATE, Fault, WordServer, spoken
 
 from conch.client import tensors
 from conch.client.live import RESUME_S, START_SAMPLES, AsyncLiveStream
-from conch.client.portal import Item, Portal
-from conch.client.synchronous import LiveStream
+from conch.client.synchronous import Item, LiveStream, Portal
 from conch.session.joined_streams import MAX_KEPT_S
-from conch.session.overlap import plain
+from conch.session.resume_state import plain
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -215,8 +214,8 @@ def test_times_and_indices_go_on(stream_on: StreamOn) -> None:
     expected = answers_to(stream_on(WordServer(), options={**STREAMING, "word_timestamps": True}))
     server = dying(30)
     last = answers_to(stream_on(server, options={**STREAMING, "word_timestamps": True}))
-    found = [(word.text, pytest.approx(word.start, abs=0.002)) for word in last.words]
-    assert [(word.text, word.start) for word in expected.words] == found
+    result = [(word.text, pytest.approx(word.start, abs=0.002)) for word in last.words]
+    assert [(word.text, word.start) for word in expected.words] == result
     for one, other in pairwise(last.segments):
         assert one.start <= one.end <= other.start
     ends = [segment.endpoint for segment in last.segments]
@@ -482,8 +481,8 @@ def test_another_stream_is_opened_by_a_short_chunk(stream_on: StreamOn) -> None:
         assert answers_to(stream).text == TEXT
     (loss,) = stream.resumptions
     assert loss.sent_again_s * RATE > START_SAMPLES
-    places = [request.place for request in server.requests]
-    _, start = [number for number, place in enumerate(places) if place and place.starts]
+    positions = [request.place for request in server.requests]
+    _, start = [number for number, position in enumerate(positions) if position and position.starts]
     assert server.requests[start].inputs["WAV_LENS"].item() <= START_SAMPLES
 
 
@@ -535,10 +534,10 @@ async def test_with_asyncio_chunks_that_were_sent_at_once_keep_their_order(clock
     for _ in range(20):
         # Not with the first chunk: without a server before, the first chunk raises the error.
         server = dying(*chance.sample(range(1, 60), 3))
-        assert await _told_at_once(server, clock, chance) == TEXT
+        assert await _sent_at_once(server, clock, chance) == TEXT
 
 
-async def _told_at_once(server: WordServer, clock: Clock, chance: random.Random) -> str:
+async def _sent_at_once(server: WordServer, clock: Clock, chance: random.Random) -> str:
     lock = asyncio.Lock()
 
     async def infer(request: Any) -> Any:

@@ -33,12 +33,12 @@ class Server:
     """Speaks every part in two pieces of a second; a part in capitals has no sound."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.texts: list[str] = []
         self.requests: list[Request] = []
 
     async def speak(self, request):
         text = request.inputs["TEXT"].item().decode()
-        self.asked.append(text)
+        self.texts.append(text)
         self.requests.append(request)
         if text.isupper():
             raise TextError("no word")
@@ -61,9 +61,9 @@ def server() -> Server:
 
 async def test_the_answers_to_parts_are_one(server: Server) -> None:
     pieces = await spoken(TEXT, server)
-    assert "".join(server.asked).split() == TEXT.split() and len(server.asked) > 2
+    assert "".join(server.texts).split() == TEXT.split() and len(server.texts) > 2
     whole = whole_of(pieces)
-    number = len(server.asked)
+    number = len(server.texts)
     assert len(whole.waveform) == 20 * number and whole.spoken.duration == 2.0 * number
     assert [item.start for item in whole.spoken.sentences] == [2.0 * i for i in range(number)]
     assert whole.spoken.stages["vocoder"] == Stage(2 * number, 5.0 * number)
@@ -73,14 +73,14 @@ async def test_the_answers_to_parts_are_one(server: Server) -> None:
 async def test_a_reader_that_stops_asks_for_no_further_part(server: Server) -> None:
     async with aclosing(speaking(server.speak, TEXT)) as pieces:
         await anext(pieces)
-        assert len(server.asked) == 1
-    assert len(server.asked) == 1
+        assert len(server.texts) == 1
+    assert len(server.texts) == 1
 
 
 async def test_a_file_is_one_request(server: Server) -> None:
     await spoken([TEXT[:100], TEXT[100:]], server, format="mp3", speed=2)
     (request,) = server.requests
-    assert server.asked == [TEXT.strip()]
+    assert server.texts == [TEXT.strip()]
     assert request.parameters == {"format": "mp3", "speed": 2.0}
     assert request.outputs == ("AUDIO", "RESULT")
     server = Server()
@@ -101,19 +101,19 @@ async def test_the_budget_is_that_of_all_parts(server: Server) -> None:
 
 
 async def test_each_sentence_is_spoken_while_the_next_one_is_written(server: Server) -> None:
-    heard = asyncio.Event()
+    first_audio = asyncio.Event()
 
     async def written():
         yield "This is the fi"
         yield "rst. T"
-        await asyncio.wait_for(heard.wait(), 20)
+        await asyncio.wait_for(first_audio.wait(), 20)
         yield "his is it too. And this"
 
     async for piece in speaking(server.speak, written()):
         if piece.has_sound:
-            heard.set()
-    assert server.asked[0] == "This is the first."
-    assert "".join(server.asked) == "This is the first. This is it too. And this"
+            first_audio.set()
+    assert server.texts[0] == "This is the first."
+    assert "".join(server.texts) == "This is the first. This is it too. And this"
 
 
 async def test_a_plain_iterable_may_block_and_is_read_no_faster_than_it_is_spoken() -> None:
@@ -130,7 +130,7 @@ async def test_a_plain_iterable_may_block_and_is_read_no_faster_than_it_is_spoke
         await anext(pieces)
         may_go_on.set()
         async for _ in pieces:
-            if len(server.asked) == 3:
+            if len(server.texts) == 3:
                 break
     assert 1 < taken <= 4 * PART / 20
 
@@ -143,7 +143,7 @@ async def test_an_error_of_the_writer_comes_behind_what_was_written() -> None:
     server = Server()
     with pytest.raises(KeyError):
         await spoken(written(), server)
-    assert "".join(server.asked) == "This is the first. And"
+    assert "".join(server.texts) == "This is the first. And"
 
 
 async def test_what_nobody_takes_leaves_no_thread_and_no_task() -> None:
@@ -157,7 +157,7 @@ async def test_what_nobody_takes_leaves_no_thread_and_no_task() -> None:
 
 async def test_a_part_without_sound_is_passed_over_unless_all_are(server: Server) -> None:
     pieces = await spoken(f"{TEXT}\n{'SILENT. ' * 300}\n{TEXT}", server)
-    assert any(text.isupper() for text in server.asked)
+    assert any(text.isupper() for text in server.texts)
     assert pieces[-1].spoken.duration > 2.0
     assert "no word" in pieces[-1].spoken.warnings
     with pytest.raises(TextError, match="no word"):

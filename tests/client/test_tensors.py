@@ -14,7 +14,7 @@ from tritonclient.utils import np_to_triton_dtype
 
 from conch.client import tensors, triton_grpc, triton_http
 from conch.client.endpoint import Endpoint
-from conch.client.tensors import Audio, Option
+from conch.client.tensors import Audio, OptionArgument
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -38,7 +38,9 @@ from conch.wire.stream_place import StreamPlace
 URL = "http://host:8000"
 
 
-def build(*audios: Audio, timeout_s: float | None = None, **options: Option) -> tensors.Request:
+def build(
+    *audios: Audio, timeout_s: float | None = None, **options: OptionArgument
+) -> tensors.Request:
     return tensors.build(audios, 8000, timeout_s, "speech", "", options, default_timeout_s=60.0)
 
 
@@ -70,10 +72,10 @@ def test_known_speakers_are_arrays_bytes_or_paths(tmp_path: Path) -> None:
     )
     for known in ways:
         sent = build(samples, speakers="auto", known_speakers=known).parameters["known_speakers"]
-        found = known_speakers_of(str(sent))
-        assert [item.name for item in found] == ["Ann", "Ben", "Eve"]
-        assert (found[0].audio, found[2].audio) == (b"RIFF", b"RIFF")
-        np.testing.assert_allclose(np.array(found[1].embedding), [0.6, 0.8], atol=1e-6)
+        result = known_speakers_of(str(sent))
+        assert [item.name for item in result] == ["Ann", "Ben", "Eve"]
+        assert (result[0].audio, result[2].audio) == (b"RIFF", b"RIFF")
+        np.testing.assert_allclose(np.array(result[1].embedding), [0.6, 0.8], atol=1e-6)
     with pytest.raises(AudioError, match="no such file"):
         build(samples, speakers="auto", known_speakers={"Ann": "none.wav"})
 
@@ -362,8 +364,8 @@ def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
         timeout=None,
         parameters=dict(request.parameters),
     )
-    found = service_pb2.ModelInferRequest.FromString(triton_grpc.grpc_bytes(request))
-    assert found == expected
+    result = service_pb2.ModelInferRequest.FromString(triton_grpc.grpc_bytes(request))
+    assert result == expected
 
 
 @pytest.mark.parametrize("size", [1, 2_500_000])

@@ -122,9 +122,9 @@ def test_a_used_up_limit_says_when_to_come_back(locked: tuple[str, str]) -> None
     url, key = locked
     settings: Any = {"method": "POST", "headers": bearer(key)}
     path = f"{url}/v1/audio/transcriptions"
-    found = [get(path, data=form(), **settings) for _ in range(4)]
-    assert [status for status, _, _ in found] == [503, 503, 503, 429]
-    _, headers, body = found[-1]
+    result = [get(path, data=form(), **settings) for _ in range(4)]
+    assert [status for status, _, _ in result] == [503, 503, 503, 429]
+    _, headers, body = result[-1]
     assert 1 <= int(headers["Retry-After"]) <= 60
     assert body["error"]["type"] == "rate_limit_error"
     assert "3 requests a minute" in body["error"]["message"]
@@ -279,8 +279,8 @@ def test_without_a_server_a_file_may_be_sent_again_later(plain: str) -> None:
 def test_a_bad_form_is_told_apart(
     plain: str, settings: dict[str, Any], status: int, code: str
 ) -> None:
-    found, _, body = get(f"{plain}/v1/audio/transcriptions", method="POST", **settings)
-    assert (found, body["error"]["code"]) == (status, code), body
+    result, _, body = get(f"{plain}/v1/audio/transcriptions", method="POST", **settings)
+    assert (result, body["error"]["code"]) == (status, code), body
 
 
 @pytest.mark.parametrize("length", ["Transfer-Encoding: chunked", "Content-Length: 20000000"])

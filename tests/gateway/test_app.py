@@ -11,8 +11,8 @@ from conch.gateway.state import Gateway
 
 async def addresses() -> list[str]:
     app = make_app(Gateway(GatewayConfig(servers=("grpc://127.0.0.1:1",))))
-    found = [resource.canonical for resource in app.router.resources()]
-    return [path for path in found if "{" not in path]
+    result = [resource.canonical for resource in app.router.resources()]
+    return [path for path in result if "{" not in path]
 
 
 KNOWN = asyncio.run(addresses())

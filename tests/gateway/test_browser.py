@@ -75,11 +75,11 @@ def serious_problems(page: Page) -> list[str]:
     required("npm")
     # Not a script of the page, whose content security policy would forbid it.
     page.evaluate((NODE_TESTS / "node_modules" / "axe-core" / "axe.min.js").read_text())
-    found = page.evaluate("axe.run()")
-    assert len(found["passes"]) > 10
+    result = page.evaluate("axe.run()")
+    assert len(result["passes"]) > 10
     return [
         f"{problem['id']}: {node['html']} {node['failureSummary']}"
-        for problem in found["violations"]
+        for problem in result["violations"]
         if problem["impact"] in ("serious", "critical")
         for node in problem["nodes"]
     ]
@@ -309,12 +309,12 @@ def test_openai_in_a_page_of_another_origin(browser, elsewhere, locked, speech):
     with browser.new_context(ignore_https_errors=True) as context:
         page = context.new_page()
         page.goto(f"{elsewhere}/openai/package.json")
-        found = page.evaluate((HERE / "browser_sdk.js").read_text(), given)
-    assert wer(speech.text, found["text"]) < 0.2
-    assert found["id"], "a header that the page may read"
-    *deltas, done = found["events"]
-    assert "".join(event["delta"] for event in deltas) == done["text"] == found["text"]
-    assert found["refused"] == [400, "nbest"]
-    assert found["locked"] == 401
-    assert wer(speech.text, found["spoken"]["text"]) < 0.2
-    assert found["spoken"]["protocol"] == "realtime"
+        result = page.evaluate((HERE / "browser_sdk.js").read_text(), given)
+    assert wer(speech.text, result["text"]) < 0.2
+    assert result["id"], "a header that the page may read"
+    *deltas, done = result["events"]
+    assert "".join(event["delta"] for event in deltas) == done["text"] == result["text"]
+    assert result["refused"] == [400, "nbest"]
+    assert result["locked"] == 401
+    assert wer(speech.text, result["spoken"]["text"]) < 0.2
+    assert result["spoken"]["protocol"] == "realtime"

@@ -111,7 +111,7 @@ def has_stream(gateway: Gateway) -> bool:
     return metrics_of(gateway.metrics_url).get("conch_open_streams", 0.0) > 0
 
 
-def told_at_once(gateway: Gateway, samples: np.ndarray) -> Transcript:
+def transcript_at_once(gateway: Gateway, samples: np.ndarray) -> Transcript:
     """Return what a live stream tells that loses nothing."""
     with Client(gateway.grpc_url) as client, client.live(word_timestamps=True) as stream:
         stream.send(samples)
@@ -133,12 +133,12 @@ def downloaded(page: Page) -> Any:
 
 
 def test_the_page_goes_on_at_another_server(servers, spoken, tmp_path):
-    heard = tmp_path / "spoken.wav"
-    soundfile.write(heard, soxr.resample(spoken, RATE, MICROPHONE_RATE), MICROPHONE_RATE)
-    whole = told_at_once(servers[0], spoken)
+    recording = tmp_path / "spoken.wav"
+    soundfile.write(recording, soxr.resample(spoken, RATE, MICROPHONE_RATE), MICROPHONE_RATE)
+    whole = transcript_at_once(servers[0], spoken)
     with (
         routing(tmp_path, [server_of(one) for one in servers]) as router,
-        opened(router.gateway_url, heard) as page,
+        opened(router.gateway_url, recording) as page,
     ):
         page.evaluate(WATCH)
         page.locator("#speak").click()
@@ -156,13 +156,13 @@ def test_the_page_goes_on_at_another_server(servers, spoken, tmp_path):
         statuses = page.evaluate("window.statuses")
         assert statuses[-1] == "Ended."
         assert [text for text in statuses if text.startswith("The connection is lost")]
-        lines, found = firm_lines(page), downloaded(page)
+        lines, result = firm_lines(page), downloaded(page)
     assert len(words_of(" ".join(before))) < len(words_of(whole.text)) - LEAST_LEFT
     assert_joined(" ".join(lines), whole.text, most_changed=1)
     assert lines[0] == before[0]
     assert lines[1].startswith(before[1]), "firm text stays"
-    assert found["text"] == " ".join(lines)
-    assert_times_go_on(found["segments"], whole)
+    assert result["text"] == " ".join(lines)
+    assert_times_go_on(result["segments"], whole)
 
 
 def assert_times_go_on(segments: list[Any], whole: Transcript) -> None:

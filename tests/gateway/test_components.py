@@ -65,9 +65,11 @@ def needed(url: str, query: Mapping[str, Any]) -> dict[str, str]:
         for name, value in query.items()
     }
     with urlopen(f"{url}?{urlencode(texts)}", timeout=10) as answer:
-        found = json.load(answer)["components"]
-    assert [item["name"] for item in found[: len(COMPONENTS)]] == [item.name for item in COMPONENTS]
-    return {item["name"]: item["needed"] for item in found if item["needed"]}
+        result = json.load(answer)["components"]
+    assert [item["name"] for item in result[: len(COMPONENTS)]] == [
+        item.name for item in COMPONENTS
+    ]
+    return {item["name"]: item["needed"] for item in result if item["needed"]}
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -111,8 +113,8 @@ def test_every_component_is_there_and_some_option_needs_it() -> None:
 def test_a_voice_has_its_components(url: str) -> None:
     with urlopen(f"{url}?voice=hibari", timeout=10) as answer:
         components = json.load(answer)["components"]
-    found = {item["name"]: item["needed"] for item in components if item["needed"]}
-    assert found == dict.fromkeys(("text_frontend", "acoustic", "vocoder"), "voice=hibari")
+    result = {item["name"]: item["needed"] for item in components if item["needed"]}
+    assert result == dict.fromkeys(("text_frontend", "acoustic", "vocoder"), "voice=hibari")
     with pytest.raises(HTTPError) as caught:
         urlopen(f"{url}?voice=nobody", timeout=10)
     assert json.loads(caught.value.read())["error"]["param"] == "voice"
@@ -123,8 +125,8 @@ def step_of(component: Any) -> int:
 
 
 def test_models_of_post_come_last() -> None:
-    found = components_for(RecognitionOptions.parse({"post": "redact,shout"}))
-    assert [(item.name, item.needed) for item in found[-2:]] == [
+    result = components_for(RecognitionOptions.parse({"post": "redact,shout"}))
+    assert [(item.name, item.needed) for item in result[-2:]] == [
         ("redact", "post=redact"),
         ("shout", "post=shout"),
     ]

@@ -35,16 +35,16 @@ async def listened(url: str, samples: np.ndarray, delay_s: float) -> list[dict[s
         async def speak() -> None:
             loop = asyncio.get_running_loop()
             began = loop.time() + delay_s
-            for place, at in enumerate(range(0, len(samples), chunk), 1):
-                await asyncio.sleep(max(0.0, began + place * CHUNK_S - loop.time()))
+            for index, at in enumerate(range(0, len(samples), chunk), 1):
+                await asyncio.sleep(max(0.0, began + index * CHUNK_S - loop.time()))
                 await socket.send(samples[at : at + chunk])
             await socket.say("close")
 
         speaking = asyncio.create_task(speak())
-        found = await socket.rest()
+        result = await socket.rest()
         await speaking
-    assert socket.code == 1000, found[-1]
-    return found
+    assert socket.code == 1000, result[-1]
+    return result
 
 
 async def test_many_sessions_beside_a_long_file(gateway: Gateway, talk: Recording) -> None:

@@ -40,13 +40,13 @@ def test_the_viewer_comes_with_its_licences() -> None:
 def test_a_browser_shows_every_address_and_option(url: str) -> None:
     document = openapi.make_document()
     problems: list[str] = []
-    asked: list[str] = []
+    urls: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=required("chromium"), args=BROWSER)
         page = browser.new_page()
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: urls.append(request.url))
         page.goto(f"{url}/docs")
         page.locator(".opblock").first.wait_for()
         shown = page.locator(".opblock-summary-path").all_inner_texts()
@@ -66,4 +66,4 @@ def test_a_browser_shows_every_address_and_option(url: str) -> None:
         page.locator(".live-responses-table", has_text='"status": "live"').wait_for()
         browser.close()
     assert problems == []
-    assert all(address.startswith((url, "data:")) for address in asked)
+    assert all(address.startswith((url, "data:")) for address in urls)

@@ -12,7 +12,7 @@ from loop_gateway import loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 
 from conch.gateway.riva import server as riva
-from conch.gateway.wyoming import server as wyoming
+from conch.gateway.wyoming import connection as wyoming
 from conch.wire.errors import ServerLostError, SessionError
 
 TALK = ((1, 0.6), (0, 0.1), (2, 0.6), (0, 0.5), (3, 0.6), (0, 0.1), (4, 0.6))
@@ -44,10 +44,10 @@ async def text_at(door: Door, client: PlainLiveClient) -> str:
             if door is other:
                 listening = module.listening(running.gateway, "127.0.0.1", 0)
                 url = f"127.0.0.1:{await stack.enter_async_context(listening)}"
-        found = await asyncio.wait_for(door(url, audio()), 60)
+        result = await asyncio.wait_for(door(url, audio()), 60)
         await stack.aclose()
         await until(lambda: not client.open)
-    return " ".join(found.lower().split())
+    return " ".join(result.lower().split())
 
 
 @pytest.mark.parametrize("door", [of_listen, of_realtime, of_riva, of_wyoming])

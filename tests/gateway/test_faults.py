@@ -98,18 +98,18 @@ async def test_a_client_that_goes_away_ends_the_work_for_it(gateway, long_talk, 
 
 async def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, talk, tmp_path):
     long = lengthened(talk.path, 180, tmp_path / "talk.wav")
-    found = []
+    result = []
     async with aiohttp.ClientSession() as session:
         data = form(long, stream="true", response_format="conch")
         async with session.post(files_url(gateway), data=data) as answer:
             assert answer.content_type == "text/event-stream"
             async for line in answer.content:
                 if line.startswith(b"data: "):
-                    found.append((time.monotonic(), json.loads(line[6:])))
-    (began, _), *_, (ended, last) = found
+                    result.append((time.monotonic(), json.loads(line[6:])))
+    (began, _), *_, (ended, last) = result
     assert ended - began > 1, "all came at once"
     assert last["type"] == "transcript.done"
-    parts = [segment for _, event in found[:-1] for segment in event["transcript"]["segments"]]
+    parts = [segment for _, event in result[:-1] for segment in event["transcript"]["segments"]]
     assert parts == last["transcript"]["segments"]
     # The last segment is final too.
     assert last["transcript"]["duration"] - parts[-1]["end"] < 3
@@ -123,11 +123,11 @@ async def test_many_at_once_and_one_that_is_bad(gateway, speech):
             async with session.post(files_url(gateway), data=data) as answer:
                 return answer.status, await answer.json()
 
-        found = await asyncio.gather(*map(ask, range(16)))
-    status, body = found.pop(7)
+        result = await asyncio.gather(*map(ask, range(16)))
+    status, body = result.pop(7)
     assert (status, body["error"]["param"]) == (400, "file")
-    assert [status for status, _ in found] == [200] * 15
-    assert len({body["text"] for _, body in found}) == 1
+    assert [status for status, _ in result] == [200] * 15
+    assert len({body["text"] for _, body in result}) == 1
 
 
 def test_a_text_waits_while_the_process_that_answers_it_is_replaced(gateway):
@@ -325,8 +325,8 @@ async def test_idle_connections_do_not_hold_up_a_stop(gateway):
 def _address_of(process: "subprocess.Popen[str]") -> str:
     assert process.stdout is not None
     for line in process.stdout:
-        if found := re.search(r"gateway +(http://\S+)", line):
-            return found[1]
+        if result := re.search(r"gateway +(http://\S+)", line):
+            return result[1]
     raise AssertionError("conch serve ended")
 
 

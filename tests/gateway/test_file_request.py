@@ -19,9 +19,9 @@ def parsed(**fields: Any) -> FileRequest:
 
 
 def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
-    asked = parsed()
-    assert (asked.format, asked.options.sent, asked.is_streamed) == ("json", {}, False)
-    assert asked.ignored == ()
+    request = parsed()
+    assert (request.format, request.options.sent, request.is_streamed) == ("json", {}, False)
+    assert request.ignored == ()
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_an_unknown_model_is_refused_with_the_list() -> None:
     ],
 )
 def test_lists_in_every_spelling(fields: dict[str, Any]) -> None:
-    asked = parsed(**fields, response_format="verbose_json")
-    assert asked.granularities == {"word", "segment"}
-    assert asked.options.sent == {"word_timestamps": True}
+    request = parsed(**fields, response_format="verbose_json")
+    assert request.granularities == {"word", "segment"}
+    assert request.options.sent == {"word_timestamps": True}
 
 
 def test_fields_that_are_empty_are_not_sent() -> None:
@@ -94,8 +94,8 @@ def test_fields_that_are_empty_are_not_sent() -> None:
     )
     names = (*options, *lists, *others, "known_speaker_names[]", "known_speaker_references[]")
     assert parsed(**dict.fromkeys(names, "")) == parsed()
-    asked = parsed(names="", word_timestamps="", response_format="srt", keywords=["Conch", ""])
-    assert asked.options.sent == {"word_timestamps": True, "names": "Conch"}
+    request = parsed(names="", word_timestamps="", response_format="srt", keywords=["Conch", ""])
+    assert request.options.sent == {"word_timestamps": True, "names": "Conch"}
 
 
 @pytest.mark.parametrize("format", ["srt", "vtt", "ctm"])
@@ -135,15 +135,15 @@ def test_an_automatic_chunking_strategy_is_that_of_conch(value: str) -> None:
 
 
 def test_options_of_conch_have_their_types_and_are_checked() -> None:
-    asked = parsed(nbest="3", rescore="true", lm_weight="0.5", rescorer="ngram", language="en")
-    assert asked.options.sent == {
+    request = parsed(nbest="3", rescore="true", lm_weight="0.5", rescorer="ngram", language="en")
+    assert request.options.sent == {
         "nbest": 3,
         "rescore": True,
         "lm_weight": 0.5,
         "rescorer": "ngram",
         "language": "en",
     }
-    assert asked.options.nbest == 3
+    assert request.options.nbest == 3
     for field in ({"nbest": "three"}, {"rescore": "maybe"}, {"nbest": "0"}):
         (name,) = field
         with pytest.raises(OptionError, match=f"option '{name}' takes"):
@@ -175,16 +175,16 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(
 
 
 def test_what_means_nothing_is_told() -> None:
-    asked = parsed(
+    request = parsed(
         model="conch-ctc",
         temperature="0.2",
         prompt="Conch",
         future_field="1",
     )
-    assert asked.options.sent == {"decoder": "ctc"}
-    assert set(asked.ignored) == {"temperature", "prompt", "future_field"}
+    assert request.options.sent == {"decoder": "ctc"}
+    assert set(request.ignored) == {"temperature", "prompt", "future_field"}
     # Those of OpenAI are known, and need no warning.
-    assert asked.warnings == ("the field 'future_field' is unknown and changes nothing",)
+    assert request.warnings == ("the field 'future_field' is unknown and changes nothing",)
 
 
 @pytest.mark.parametrize(
@@ -228,8 +228,8 @@ def test_who_speaks_alone_has_formats_of_its_own() -> None:
 
     forced = {"decoder": "none"}
     for sent, format in (("json", "diarization"), ("rttm", "rttm")):
-        asked = diarized(model="conch-ctc", response_format=sent)
-        assert (asked.format, asked.options.sent) == (
+        request = diarized(model="conch-ctc", response_format=sent)
+        assert (request.format, request.options.sent) == (
             format,
             {"decoder": "none", "speakers": "auto"},
         )
@@ -243,8 +243,8 @@ def test_who_speaks_alone_has_formats_of_its_own() -> None:
 def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
     (warning,) = parsed(model="gpt-4o-transcribe-diarize").warnings
     assert "without speakers" in warning
-    asked = parsed(model="gpt-4o-transcribe-diarize", response_format="diarized_json")
-    assert (asked.options.sent["speakers"], asked.warnings) == ("auto", ())
+    request = parsed(model="gpt-4o-transcribe-diarize", response_format="diarized_json")
+    assert (request.options.sent["speakers"], request.warnings) == ("auto", ())
     assert parsed(response_format="rttm", speakers="2").options.sent["speakers"] == 2
     with pytest.raises(OptionError, match=r"'speakers' takes auto .* format rttm, .* sent: 'off'"):
         parsed(response_format="rttm", speakers="off")
@@ -252,9 +252,9 @@ def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
 
 
 def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -> None:
-    asked = parsed(prompt="x" * 500 + "Conch")
-    assert asked.options.sent["prompt"] == "x" * 395 + "Conch"
-    assert asked.ignored == ()
+    request = parsed(prompt="x" * 500 + "Conch")
+    assert request.options.sent["prompt"] == "x" * 395 + "Conch"
+    assert request.ignored == ()
     assert (
         parsed(prompt="Conch", model="conch-wfst", rescore="true").options.sent["prompt"] == "Conch"
     )
@@ -264,9 +264,9 @@ def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -
 @pytest.mark.parametrize("model", ["conch", "conch-ctc", "conch-wfst"])
 def test_keywords_are_names(model: str) -> None:
     fields: Any = {"keywords[]": ["Conch", "Triton"]}
-    asked = parsed(model=model, **fields)
-    assert asked.options.sent["names"] == "Conch,Triton"
-    assert asked.ignored == ()
+    request = parsed(model=model, **fields)
+    assert request.options.sent["names"] == "Conch,Triton"
+    assert request.ignored == ()
 
 
 @pytest.mark.parametrize(
@@ -293,5 +293,5 @@ def test_languages(fields: dict[str, Any], options: dict[str, str]) -> None:
 
 
 def test_a_choice_of_languages_is_of_no_use_to_a_decoder_of_one() -> None:
-    asked = parsed(model="conch-ctc", languages="de,en")
-    assert (asked.options.sent, asked.ignored) == ({"decoder": "ctc"}, ("languages",))
+    request = parsed(model="conch-ctc", languages="de,en")
+    assert (request.options.sent, request.ignored) == ({"decoder": "ctc"}, ("languages",))

@@ -35,8 +35,8 @@ TEXT = (
 def words(text: str, start: float = 0.3) -> tuple[Word, ...]:
     """Return a text's words, one each 0.37 s, with a pause after every ninth."""
     made = []
-    for place, word in enumerate(text.split()):
-        begin = start + 0.37 * place + 0.8 * (place // 9)
+    for index, word in enumerate(text.split()):
+        begin = start + 0.37 * index + 0.8 * (index // 9)
         made.append(Word(word, round(begin, 3), round(begin + 0.375, 3), 0.9))
     return tuple(made)
 
@@ -100,13 +100,13 @@ def test_a_file_is_what_conch_transcribe_writes(kind: str) -> None:
     said = TRANSCRIPTS[kind]
     for name in WRITTEN:
         body = {"transcript": json.loads(said.to_json()), "format": name, "name": "talk"}
-        asked = read(json.dumps(body).encode())
-        assert FORMATS[name](transcript_of(asked.transcript), asked.name) == FORMATS[name](
+        request = read(json.dumps(body).encode())
+        assert FORMATS[name](transcript_of(request.transcript), request.name) == FORMATS[name](
             said, "talk"
         )
 
 
-def asked_with(**changes: Any) -> bytes:
+def body_with(**changes: Any) -> bytes:
     segment = {"start": 0, "end": 1, "text": "Hello."}
     return json.dumps({"transcript": {"segments": [segment]}, "format": "srt", **changes}).encode()
 
@@ -115,34 +115,36 @@ def test_the_text_is_that_of_the_segments_if_none_is_sent() -> None:
     segments = [
         {"start": at, "end": at + 1, "text": text} for at, text in enumerate(("你好。", "好。"))
     ]
-    asked = read(asked_with(transcript={"segments": segments}, format="text"))
-    assert FORMATS["text"](transcript_of(asked.transcript), "") == "你好。好。\n"
+    request = read(body_with(transcript={"segments": segments}, format="text"))
+    assert FORMATS["text"](transcript_of(request.transcript), "") == "你好。好。\n"
 
 
 def test_no_cue_ends_after_the_duration_that_is_sent() -> None:
     segments = [{"start": 0.2, "end": 0.6, "text": "Hello there."}]
-    asked = read(asked_with(transcript={"segments": segments, "duration": 0.75}))
-    assert "00:00:00,200 --> 00:00:00,750\n" in FORMATS["srt"](transcript_of(asked.transcript), "")
+    request = read(body_with(transcript={"segments": segments, "duration": 0.75}))
+    assert "00:00:00,200 --> 00:00:00,750\n" in FORMATS["srt"](
+        transcript_of(request.transcript), ""
+    )
 
 
 @pytest.mark.parametrize(
     ("sent", "param"),
     [
-        (asked_with(format="docx"), "format"),
-        (asked_with(format="x" * 9_000), "format"),
-        (asked_with(max_chars=3), "max_chars"),
-        (asked_with(**{"x" * 9_000: 3}), f"{'x' * 79}…"),
-        (asked_with(name=3), "name"),
-        (asked_with(transcript={}), "transcript.segments"),
+        (body_with(format="docx"), "format"),
+        (body_with(format="x" * 9_000), "format"),
+        (body_with(max_chars=3), "max_chars"),
+        (body_with(**{"x" * 9_000: 3}), f"{'x' * 79}…"),
+        (body_with(name=3), "name"),
+        (body_with(transcript={}), "transcript.segments"),
         (
-            asked_with(transcript={"segments": [{"start": 0, "end": "1"}]}),
+            body_with(transcript={"segments": [{"start": 0, "end": "1"}]}),
             "transcript.segments[0].end",
         ),
         (
-            asked_with(transcript={"segments": [{"start": 0, "end": 1e300}]}),
+            body_with(transcript={"segments": [{"start": 0, "end": 1e300}]}),
             "transcript.segments[0].end",
         ),
-        (asked_with(transcript={"segments": [], "duration": -1}), "transcript.duration"),
+        (body_with(transcript={"segments": [], "duration": -1}), "transcript.duration"),
         (b"", "body"),
         (b"[]", "body"),
         (b"{", "body"),
@@ -169,14 +171,14 @@ def url() -> Iterator[str]:
 
 def test_a_gateway_answers_with_the_file(url: str) -> None:
     for name, kind in (("srt", "text/plain"), ("vtt", "text/vtt")):
-        with urlopen(Request(url, asked_with(format=name)), timeout=10) as answer:
+        with urlopen(Request(url, body_with(format=name)), timeout=10) as answer:
             assert answer.headers.get_content_type() == kind
             assert answer.headers.get_content_charset() == "utf-8"
             assert answer.read().decode().endswith("\nHello.\n\n")
 
 
 def test_a_body_that_is_too_large_is_refused(url: str) -> None:
-    body = asked_with(name="a" * MAX_BYTES)
+    body = body_with(name="a" * MAX_BYTES)
     with pytest.raises(HTTPError) as caught:
         urlopen(Request(url, body), timeout=30)
     assert caught.value.code == 400
@@ -207,11 +209,11 @@ def test_work_ends_when_its_client_leaves_and_when_the_gateway_stops(
         address = "127.0.0.1", int(service.url.rpartition(":")[2])
         for number in range(MAX_WRITING):
             with socket.create_connection(address) as line:
-                line.sendall(posted(asked_with()))
+                line.sendall(posted(body_with()))
                 wait_until(partial(has_begun, number + 1))
             wait_until(lambda: not STARTED[-1].is_alive())
         with socket.create_connection(address) as line:
-            line.sendall(posted(asked_with()))
+            line.sendall(posted(body_with()))
             wait_until(partial(has_begun, MAX_WRITING + 1))
             began = time.monotonic()
             service.close()
@@ -225,7 +227,7 @@ def test_work_has_its_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conch.gateway.format._written", endless)
     monkeypatch.setattr("conch.gateway.format.WRITE_S", 0.2)
     with pytest.raises(HTTPError) as caught:
-        urlopen(Request(url, asked_with()), timeout=30)
+        urlopen(Request(url, body_with()), timeout=30)
     assert caught.value.code == 400
     said = json.loads(caught.value.read())["error"]["message"]
     assert said == "transcript: it takes more than 0.2 s to write; send it in parts"
@@ -238,11 +240,11 @@ def test_so_many_transcripts_wait_at_most(url: str, monkeypatch: pytest.MonkeyPa
     with ExitStack() as stack:
         for _ in range(2):
             line = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-            line.sendall(posted(asked_with())[:-1])
+            line.sendall(posted(body_with())[:-1])
 
         def refused() -> bool:
             try:
-                urlopen(Request(url, asked_with()), timeout=30)
+                urlopen(Request(url, body_with()), timeout=30)
             except HTTPError as error:
                 return b"2 transcripts are written; try again later" in error.read()
             return False

@@ -17,15 +17,15 @@ import pytest
 from waiting import wait_until
 
 from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway.bodies import read_json
 from conch.gateway.config import Times
 from conch.gateway.errors import api_error
 from conch.gateway.file_answer import headers
 from conch.gateway.file_request import parse
-from conch.gateway.http_server import most_connections
-from conch.gateway.reading import read_json
-from conch.gateway.realtime.client_events import read_event
+from conch.gateway.realtime.events import read_event
+from conch.gateway.service import most_connections
 from conch.gateway.state import ARRIVING
-from conch.gateway.wyoming.server import CONNECTIONS_A_SESSION
+from conch.gateway.wyoming.connection import CONNECTIONS_A_SESSION
 from conch.wire.errors import ComponentError
 
 NOWHERE = ("grpc://127.0.0.1:1",)
@@ -66,9 +66,11 @@ def post(
 ) -> tuple[int, dict[str, str]]:
     """Return the status and the error of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    kind = f"multipart/form-data; boundary={BOUNDARY}" if path == FILES else "application/json"
+    content_type = (
+        f"multipart/form-data; boundary={BOUNDARY}" if path == FILES else "application/json"
+    )
     try:
-        connection.request("POST", path, body, {"Content-Type": kind, **(headers or {})})
+        connection.request("POST", path, body, {"Content-Type": content_type, **(headers or {})})
         answer = connection.getresponse()
         text = answer.read()
         return answer.status, json.loads(text)["error"] if answer.status >= 400 else {}
@@ -79,13 +81,13 @@ def post(
 def rest_of(connection: socket.socket) -> bytes:
     """Return what comes until the gateway closes a connection."""
     connection.settimeout(20)
-    found = b""
+    result = b""
     while piece := connection.recv(65_536):
-        found += piece
-    return found
+        result += piece
+    return result
 
 
-def asked(port: int, *parts: bytes) -> tuple[int, str]:
+def answer_of(port: int, *parts: bytes) -> tuple[int, str]:
     """Return the status and the code of the answer to a form."""
     status, error = post(port, FILES, form(*parts))
     return status, error["code"]
@@ -123,8 +125,8 @@ def upload_begun(port: int, length: str, body: bytes = b"") -> Iterator[socket.s
     """Yield the connection of a form of which no more than a beginning comes."""
     with closing(socket.create_connection(("127.0.0.1", port))) as connection:
         head = f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n"
-        kind = f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
-        connection.sendall(f"{head}{kind}".encode() + body)
+        content_type = f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
+        connection.sendall(f"{head}{content_type}".encode() + body)
         yield connection
 
 
@@ -143,7 +145,7 @@ def test_an_upload_without_room_is_refused_before_it_is_read(length: str) -> Non
             status, error = post(port, FILES, wav)
             assert (status, error["code"]) == (503, "overloaded")
             # A small one has its room.
-            assert asked(port) == PASSED
+            assert answer_of(port) == PASSED
         wait_until(lambda: post(port, FILES, wav)[1]["code"] == PASSED[1])
 
 
@@ -158,14 +160,14 @@ def test_uploads_that_do_not_come_keep_no_place_from_the_others() -> None:
         for _ in range(ARRIVING - 1):
             stack.enter_context(upload_begun(port, "Content-Length: 9000"))
         wait_until(lambda: has_metric(port, f"conch_gateway_files {ARRIVING - 1}.0"))
-        assert asked(port) == PASSED
+        assert answer_of(port) == PASSED
         stack.enter_context(upload_begun(port, "Content-Length: 9000"))
         wait_until(lambda: has_metric(port, f"conch_gateway_files {ARRIVING}.0"))
         status, error = post(port, FILES, form())
         assert (status, error["code"]) == (503, "overloaded")
         assert error["message"] == f"{ARRIVING} files are uploaded; try again later"
         stack.close()
-        wait_until(lambda: asked(port) == PASSED)
+        wait_until(lambda: answer_of(port) == PASSED)
 
 
 def test_a_text_that_does_not_come_keeps_no_place_from_the_others() -> None:
@@ -199,30 +201,30 @@ def test_uploads_are_not_written_on_the_event_loop(
             return super().write(piece)
 
     monkeypatch.setattr(tempfile, "SpooledTemporaryFile", File)
-    assert asked(port) == PASSED
+    assert answer_of(port) == PASSED
     assert written == len(b"RIFF")
 
 
 @pytest.mark.parametrize(("count", "answer"), [(255, PASSED), (256, (400, "invalid_form"))])
 def test_a_form_has_so_many_fields_at_most(port: int, count: int, answer: tuple[int, str]) -> None:
     # Beside the file.
-    assert asked(port, *[part(f"field{number}", b"1") for number in range(count)]) == answer
+    assert answer_of(port, *[part(f"field{number}", b"1") for number in range(count)]) == answer
 
 
 @pytest.mark.parametrize(("length", "answer"), [(128, PASSED), (129, (400, "invalid_form"))])
 def test_a_fields_name_has_its_limit(port: int, length: int, answer: tuple[int, str]) -> None:
-    assert asked(port, part("n" * length, b"1")) == answer
+    assert answer_of(port, part("n" * length, b"1")) == answer
 
 
 @pytest.mark.parametrize(("size", "answer"), [(65_536, PASSED), (65_537, (400, "invalid_form"))])
 def test_a_field_has_its_limit(port: int, size: int, answer: tuple[int, str]) -> None:
-    assert asked(port, part("field", b"n" * size)) == answer
+    assert answer_of(port, part("field", b"n" * size)) == answer
 
 
 @pytest.mark.parametrize(("more", "answer"), [(0, PASSED), (1, (400, "invalid_form"))])
 def test_all_fields_together_have_theirs(port: int, more: int, answer: tuple[int, str]) -> None:
     fields = [part(f"field{number}", b"n" * 65_536) for number in range(7)]
-    assert asked(
+    assert answer_of(
         port, *fields, part("last", b"n" * (65_536 - more)), part("x", b"yz"[: 2 * more])
     ) == (answer)
 
@@ -234,7 +236,7 @@ def test_fields_with_audio_together_have_theirs(
     port: int, more: int, answer: tuple[int, str]
 ) -> None:
     first = part("known_speaker_references[]", b"n" * 7_900_000)
-    assert asked(port, first, part("known_speakers", b"n" * (100_000 + more))) == answer
+    assert answer_of(port, first, part("known_speakers", b"n" * (100_000 + more))) == answer
 
 
 @pytest.mark.parametrize(("count", "status"), [(100, 200), (200, 400)])
@@ -417,8 +419,8 @@ def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> None:
 
 def test_the_name_of_a_segment_reaches_no_client() -> None:
     name = "conch-1a2b3c4d5e6f-5f9fe2c6-9a7d-4d6f-8c1b-0a1b2c3d4e5f"
-    told = api_error(ComponentError(f"vad: cannot map key '{name}' of 9 bytes"))
-    assert str(told) == "vad: cannot map key … of 9 bytes"
+    answer = api_error(ComponentError(f"vad: cannot map key '{name}' of 9 bytes"))
+    assert str(answer) == "vad: cannot map key … of 9 bytes"
 
 
 @pytest.mark.parametrize(
@@ -523,14 +525,14 @@ def test_a_number_of_any_length_is_out_of_range(
 def test_a_field_with_the_encoding_of_the_others_is_one_like_them(
     port: int, value: bytes, before: list[bytes]
 ) -> None:
-    assert asked(port, *before, part("_charset_", value)) == PASSED
+    assert answer_of(port, *before, part("_charset_", value)) == PASSED
 
 
 @pytest.mark.parametrize("boundary", ["a;b", "a b", "y" * 70])
 def test_a_boundary_is_read_as_it_is_quoted(port: int, boundary: str) -> None:
     body = form(part("_charset_", b"utf-8")).replace(b"--x", f"--{boundary}".encode())
-    kind = {"Content-Type": f'multipart/form-data; boundary="{boundary}"'}
-    status, error = post(port, FILES, body, kind)
+    content_type = {"Content-Type": f'multipart/form-data; boundary="{boundary}"'}
+    status, error = post(port, FILES, body, content_type)
     assert (status, error["code"]) == PASSED
 
 
@@ -543,10 +545,12 @@ JSON = {
 
 def answer_to(port: int, path: str, head: str, body: bytes) -> bytes:
     """Return the answer to a body that comes after its request has begun."""
-    kind = f"multipart/form-data; boundary={BOUNDARY}" if path == FILES else "application/json"
+    content_type = (
+        f"multipart/form-data; boundary={BOUNDARY}" if path == FILES else "application/json"
+    )
     with socket.create_connection((HOST, port), timeout=20) as connection:
         connection.sendall(
-            f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: {kind}\r\n{head}\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: {content_type}\r\n{head}\r\n"
             "Expect: 100-continue\r\n\r\n".encode()
         )
         assert connection.recv(65_536).startswith(b"HTTP/1.1 100 ")
@@ -588,7 +592,7 @@ def test_a_full_disk_is_named(
     assert "MB are free where it keeps uploads" in error["message"]
     assert tempfile.gettempdir() not in error["message"]
     assert f"no room for an upload in {tempfile.gettempdir()}" in caplog.text
-    assert asked(port) == PASSED
+    assert answer_of(port) == PASSED
 
 
 def test_addresses_that_do_not_exist_are_one_label(port: int) -> None:

@@ -26,9 +26,9 @@ def test_a_key_is_found_by_its_secret_and_the_file_does_not_hold_it(file: Path) 
     assert secret not in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     ring = KeyRing(file)
-    found = ring.find(secret)
-    assert found is not None
-    assert (found.name, found.limits) == ("anna", Limits(streams=2))
+    result = ring.find(secret)
+    assert result is not None
+    assert (result.name, result.limits) == ("anna", Limits(streams=2))
     assert ring.find(secret[:-1]) is None
     assert ring.find("") is None
 

@@ -30,7 +30,9 @@ ROOT = Path(__file__).parents[2]
 RATE = 16_000
 
 
-async def heard(url: str, frames: list[bytes], query: str = "", pause_s: float = 0.0) -> list[dict]:
+async def messages_of(
+    url: str, frames: list[bytes], query: str = "", pause_s: float = 0.0
+) -> list[dict]:
     """Return the messages of a session that gets these frames, and is closed."""
     async with listening_to(url, query) as socket:
         reading = asyncio.create_task(socket.rest())
@@ -38,9 +40,9 @@ async def heard(url: str, frames: list[bytes], query: str = "", pause_s: float =
             await socket.send(frame)
             await asyncio.sleep(pause_s)
         await socket.say("close")
-        found = await reading
-    assert socket.code == 1000, found[-1]
-    return found
+        result = await reading
+    assert socket.code == 1000, result[-1]
+    return result
 
 
 def of_type(messages: list[dict], kind: str) -> list[dict]:
@@ -82,7 +84,9 @@ async def test_frames_of_any_length_give_the_text_of_a_live_stream(
     options = {"adaptive": False}
     expected = await live_text(grpc_url, talk, **options)
     data = np.round(talk * 32768).astype("<i2").tobytes()
-    messages = await heard(gateway_url, cut(data, seed, 20_000), "adaptive=false&encoding=pcm16")
+    messages = await messages_of(
+        gateway_url, cut(data, seed, 20_000), "adaptive=false&encoding=pcm16"
+    )
     end = messages[-1]
     assert end["type"] == "end" and end["text"] == expected
     assert end["duration"] == pytest.approx(len(talk) / RATE, abs=0.01)
@@ -96,7 +100,7 @@ async def test_float32_and_g711_are_heard(gateway_url, recordings):
     recording = recordings[4]
     waveform = recording.waveform()
     (end,) = of_type(
-        await heard(
+        await messages_of(
             gateway_url, cut(waveform.astype("<f4").tobytes(), 1, 9999), "encoding=float32"
         ),
         "end",
@@ -105,7 +109,9 @@ async def test_float32_and_g711_are_heard(gateway_url, recordings):
     for encoding, subtype in (("mulaw", "ULAW"), ("alaw", "ALAW")):
         narrow = soxr.resample(waveform, RATE, 8000)
         file = audio_file(narrow, 8000, format="RAW", subtype=subtype)
-        (end,) = of_type(await heard(gateway_url, cut(file, 2, 999), f"encoding={encoding}"), "end")
+        (end,) = of_type(
+            await messages_of(gateway_url, cut(file, 2, 999), f"encoding={encoding}"), "end"
+        )
         assert wer(recording.text, end["text"]) < 0.5
         assert end["duration"] == pytest.approx(len(waveform) / RATE, abs=0.05)
 
@@ -116,7 +122,7 @@ async def test_a_media_recorder_is_heard_live(gateway_url, talk, reference):
         talk, RATE, "webm", "libopus", file_rate=48_000, live="1", cluster_time_limit="250"
     )
     blobs = [data[start : start + 1500] for start in range(0, len(data), 1500)]
-    messages = await heard(gateway_url, blobs, pause_s=0.05)
+    messages = await messages_of(gateway_url, blobs, pause_s=0.05)
     assert messages[0]["encoding"] == "auto"
     assert wer(reference, messages[-1]["text"]) < 0.3
     texts = of_type(messages, "text")
@@ -126,7 +132,9 @@ async def test_a_media_recorder_is_heard_live(gateway_url, talk, reference):
 async def test_text_grows_while_it_is_spoken(gateway_url, talk):
     data = np.round(talk * 32768).astype("<i2").tobytes()
     frames = [data[start : start + 6400] for start in range(0, len(data), 6400)]
-    messages = await heard(gateway_url, frames, "include=stats&word_timestamps=true", pause_s=0.2)
+    messages = await messages_of(
+        gateway_url, frames, "include=stats&word_timestamps=true", pause_s=0.2
+    )
     firm: dict[int, str] = {}
     ended: set[int] = set()
     for message in messages:
@@ -151,16 +159,16 @@ async def test_text_grows_while_it_is_spoken(gateway_url, talk):
 async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, recordings):
     data = pcm16(recordings[4].waveform())
     async with listening_to(gateway_url, "encoding=pcm16") as socket:
-        found = []
+        result = []
         for _ in range(2):
             await socket.send(data)
             await socket.say("finalize")
             while True:
-                found.append(await socket.message())
-                if found[-1]["type"] == "finalized":
+                result.append(await socket.message())
+                if result[-1]["type"] == "finalized":
                     break
         await socket.say("close")
-        messages = found + await socket.rest()
+        messages = result + await socket.rest()
     finals = [item for item in of_type(messages, "segment") if item["final"]]
     length_s = len(data) / 2 / RATE
     assert [item["index"] for item in finals] == list(range(len(finals))) and len(finals) >= 2
@@ -181,8 +189,8 @@ async def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gatewa
         for silence_s in (0, 0.6):
             silence = np.zeros(round(silence_s * RATE), np.float32)
             await socket.send(pcm16(np.concatenate([spoken, silence])))
-            told = len(finals)
-            while len(finals) == told:
+            num_finals = len(finals)
+            while len(finals) == num_finals:
                 message = await socket.message()
                 if message["type"] == "segment" and message["final"]:
                     finals.append(message)
@@ -201,14 +209,14 @@ async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings)
     recording = recordings[4]
     silence = bytes(2 * RATE)
     async with listening_to(gateway_url, "encoding=pcm16&include=stats") as socket:
-        found = [await socket.message()]
+        result = [await socket.message()]
         for second in range(600):
             await socket.send(silence)
-            while found[-1].get("audio_s", 0) < second - 20:
-                found.append(await socket.message())
+            while result[-1].get("audio_s", 0) < second - 20:
+                result.append(await socket.message())
         await socket.send(pcm16(recording.waveform()))
         await socket.say("close")
-        messages = found + await socket.rest()
+        messages = result + await socket.rest()
     assert not of_type(messages, "error")
     (final,) = [item for item in of_type(messages, "segment") if item["final"]]
     assert final["start"] == pytest.approx(600, abs=1.0)
@@ -219,7 +227,7 @@ async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings)
 async def test_no_text_comes_from_noise(gateway_url):
     random = np.random.default_rng(5)
     noise = pcm16(0.01 * random.standard_normal(20 * RATE).astype(np.float32).clip(-1, 1))
-    messages = await heard(gateway_url, cut(noise, 3, 50_000), "encoding=pcm16")
+    messages = await messages_of(gateway_url, cut(noise, 3, 50_000), "encoding=pcm16")
     assert messages[-1]["text"] == ""
     assert [item["text"] for item in of_type(messages, "segment") if item["text"]] == []
 

@@ -15,7 +15,7 @@ from conch.gateway.listen_messages import (
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import latest_segments
-from conch.session.resume_state import Cut
+from conch.session.resume_state import ResumePoint
 from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript
 
 
@@ -28,7 +28,7 @@ def update(
     return LiveUpdate(utterance=utterance, index=index, segments=segments, **fields)
 
 
-def kinds(messages: ListenMessages, *updates: LiveUpdate) -> list[list[str]]:
+def types_of(messages: ListenMessages, *updates: LiveUpdate) -> list[list[str]]:
     return [[message["type"] for message in messages.after(item)] for item in updates]
 
 
@@ -38,8 +38,8 @@ def messages() -> ListenMessages:
 
 
 def test_the_parts_of_an_open_utterance_are_told_once(messages: ListenMessages) -> None:
-    (told,) = messages.after(update(("He was", "here", "all the"), index=3))
-    assert told == {
+    (sent,) = messages.after(update(("He was", "here", "all the"), index=3))
+    assert sent == {
         "type": "text",
         "index": 3,
         "start": 1.5,
@@ -57,17 +57,17 @@ def test_the_parts_of_an_open_utterance_are_told_once(messages: ListenMessages) 
 def test_an_utterance_without_words_is_not_told_and_one_that_vanishes_is(
     messages: ListenMessages,
 ) -> None:
-    assert kinds(messages, update(None), update(("", "", ""))) == [[], []]
+    assert types_of(messages, update(None), update(("", "", ""))) == [[], []]
     list(messages.after(update(("so", "", ""))))
     (gone,) = messages.after(update(None))
     assert (gone["text"], gone["firm"], gone["start"]) == ("", "", 4.0)
-    assert kinds(messages, update(None)) == [[]]
+    assert types_of(messages, update(None)) == [[]]
 
 
 def test_a_segment_takes_the_place_of_the_open_text(messages: ListenMessages) -> None:
     ended = LiveSegment(segment("so it is", 0), False)
     passed = LiveSegment(segment("So it is.", 0, 2), True)
-    assert kinds(
+    assert types_of(
         messages,
         update(("so", "", "")),
         update(None, ended),
@@ -102,7 +102,7 @@ def test_a_session_of_a_day_keeps_no_more_text_than_one_of_hours(messages: Liste
 
 def test_the_same_words_in_the_next_utterance_are_told_again(messages: ListenMessages) -> None:
     ended = LiveSegment(segment("yes", 0), True)
-    assert kinds(messages, update(("yes", "", "")), update(("yes", "", ""), ended, index=1)) == [
+    assert types_of(messages, update(("yes", "", "")), update(("yes", "", ""), ended, index=1)) == [
         ["text"],
         ["segment", "text"],
     ]
@@ -117,7 +117,7 @@ def test_stats_add_up() -> None:
         transcript = answer("", rolling=rolling)
         return update(transcript=replace(transcript, path=path, stages=stages), audio_s=made)
 
-    told = [
+    sent = [
         list(messages.after(item))[-1]
         for item in (
             heard(1, "vad"),
@@ -127,14 +127,14 @@ def test_stats_add_up() -> None:
         )
         if item.transcript.path
     ]
-    assert [item["stages"]["vad"] for item in told] == [
+    assert [item["stages"]["vad"] for item in sent] == [
         {"calls": 2, "ms": 1.5},
         {"calls": 4, "ms": 3.0},
         {"calls": 6, "ms": 4.5},
     ]
-    assert told[-1]["path"] == ["vad", "ctc"]
-    assert [item["rolling"]["made"] for item in told] == [1, 5, 8]
-    assert told[-1]["rolling"] == {
+    assert sent[-1]["path"] == ["vad", "ctc"]
+    assert [item["rolling"]["made"] for item in sent] == [1, 5, 8]
+    assert sent[-1]["rolling"] == {
         "interval_ms": 1280,
         "made": 8,
         "skipped": 1,
@@ -145,8 +145,8 @@ def test_stats_add_up() -> None:
 
 def test_stats_of_one_pass_have_no_rolling() -> None:
     messages = ListenMessages(has_stats=True)
-    heard = update(transcript=replace(answer(""), path=("vad",)))
-    assert next(iter(messages.after(heard)))["rolling"] is None
+    update_of = update(transcript=replace(answer(""), path=("vad",)))
+    assert next(iter(messages.after(update_of)))["rolling"] is None
 
 
 def test_segments_of_keep_alives_come_with_the_next_answer() -> None:
@@ -172,17 +172,17 @@ def test_where_another_session_would_go_on_is_told_when_it_changes() -> None:
     messages = ListenMessages(has_stats=False, has_resume=True)
     ended = LiveSegment(segment("He even thought", 0), True)
 
-    def resume_at(cut: Cut | None, *segments: LiveSegment) -> list[tuple[float, float]]:
+    def resume_at(cut: ResumePoint | None, *segments: LiveSegment) -> list[tuple[float, float]]:
         said = messages.after(update(None, *segments, cut=cut))
-        told = [message for message in said if message["type"] == "resume"]
-        return [(message["from"], message["told"]) for message in told]
+        sent = [message for message in said if message["type"] == "resume"]
+        return [(message["from"], message["told"]) for message in sent]
 
-    assert resume_at(None) == resume_at(Cut(0.0)) == resume_at(Cut(0.4)) == []
-    assert resume_at(Cut(1.5)) == [(1.5, 1.5)]
-    assert resume_at(Cut(1.5, ("He", "even"), 2.6)) == [(1.5, 2.6)]
-    assert resume_at(Cut(1.9, ("even",), 2.6)) == []
+    assert resume_at(None) == resume_at(ResumePoint(0.0)) == resume_at(ResumePoint(0.4)) == []
+    assert resume_at(ResumePoint(1.5)) == [(1.5, 1.5)]
+    assert resume_at(ResumePoint(1.5, ("He", "even"), 2.6)) == [(1.5, 2.6)]
+    assert resume_at(ResumePoint(1.9, ("even",), 2.6)) == []
     # A word of an utterance that has ended would be sent twice.
-    assert resume_at(Cut(1.9, ("even",), 2.6), ended) == [(1.9, 2.6)]
+    assert resume_at(ResumePoint(1.9, ("even",), 2.6), ended) == [(1.9, 2.6)]
 
 
 def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
@@ -192,19 +192,19 @@ def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
     assert "speaker" not in plain and "speaker" not in plain["words"][0]
     said = tuple(replace(word, speaker="B") for word in words("Yes."))
     labelled = replace(segment("Yes.", 0), words=said, speaker="B")
-    (told,) = ListenMessages(has_stats=False).after(update(None, LiveSegment(labelled, True)))
-    assert (told["speaker"], told["words"][0]["speaker"]) == ("B", "B")
+    (sent,) = ListenMessages(has_stats=False).after(update(None, LiveSegment(labelled, True)))
+    assert (sent["speaker"], sent["words"][0]["speaker"]) == ("B", "B")
 
 
 def test_open_words_are_told_with_their_speakers_and_again_when_these_change(
     messages: ListenMessages,
 ) -> None:
-    told = []
+    sent = []
     for who in ("", "A", "A", "B"):
         said = update(("Yes.", "", "No."))
         assert said.utterance is not None
         firm = tuple(replace(word, speaker=who or word.speaker) for word in said.utterance.firm)
         said = replace(said, utterance=replace(said.utterance, firm=firm))
-        told += [message.get("words", ()) for message in messages.after(said)]
-    speakers = [[word.get("speaker") for word in words] for words in told]
+        sent += [message.get("words", ()) for message in messages.after(said)]
+    speakers = [[word.get("speaker") for word in words] for words in sent]
     assert speakers == [[], ["A", None], ["B", None]]

@@ -1,6 +1,6 @@
 """The query of live audio, without a server."""
 
-from conch.gateway.listen_query import query_of
+from conch.gateway.listen import query_of
 
 
 def test_what_is_empty_is_not_sent() -> None:

@@ -148,8 +148,8 @@ async def test_a_session_from_its_first_message_to_its_end(running: LoopGateway)
     assert running.client.open == set()
     await until(lambda: ended(running, 1000) == 1)
     assert running.metric("conch_gateway_sessions", route="/v1/listen") == 0
-    heard = {"route": "/v1/listen", "key": "anybody"}
-    assert running.metric("conch_gateway_audio_seconds_total", **heard) == pytest.approx(1.6)
+    labels = {"route": "/v1/listen", "key": "anybody"}
+    assert running.metric("conch_gateway_audio_seconds_total", **labels) == pytest.approx(1.6)
     assert running.metric("conch_gateway_first_text_seconds_count", route="/v1/listen") == 1
     assert running.client.options[0]["word_timestamps"] is True
 
@@ -163,9 +163,9 @@ async def test_finalize_is_answered_after_its_segment(socket: Socket) -> None:
     await socket.send(spoken(1, 1.0))
     await socket.say("finalize")
     await socket.say("finalize")
-    found = [await socket.message() for _ in range(5)]
-    assert [m["type"] for m in found] == [*("ready", "text", "segment", "finalized", "finalized")]
-    assert (found[2]["text"], found[2]["endpoint"]) == ("ONE", "finalize")
+    result = [await socket.message() for _ in range(5)]
+    assert [m["type"] for m in result] == [*("ready", "text", "segment", "finalized", "finalized")]
+    assert (result[2]["text"], result[2]["endpoint"]) == ("ONE", "finalize")
     await socket.send(spoken(2, 1.0))
     await socket.say("close")
     rest = await socket.rest()
@@ -267,8 +267,8 @@ async def test_a_frame_that_is_too_large_ends_the_session(
             await socket.say("close")
             await socket.rest()
         assert (socket.code == 1000) is is_taken
-    heard = sum(round(chunk.seconds * 16_000) for chunk in running.client.sent)
-    assert heard == (size // 2 if is_taken else 0)
+    labels = sum(round(chunk.seconds * 16_000) for chunk in running.client.sent)
+    assert labels == (size // 2 if is_taken else 0)
 
 
 async def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None:
@@ -421,7 +421,7 @@ async def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, 
 async def test_a_client_that_sends_no_close_frame_is_no_defect(
     running: LoopGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("conch.gateway.sockets.CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("conch.gateway.socket_session.CLOSE_TIMEOUT_S", 0.1)
     caplog.set_level("INFO")
     async with listening_to(running.url) as socket:
         await socket.message("ready")

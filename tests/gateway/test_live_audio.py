@@ -20,14 +20,14 @@ TONE = (0.5 * np.sin(np.arange(3 * RATE) * 2 * np.pi * 440 / RATE)).astype(np.fl
 
 async def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.ndarray:
     """Return the samples of frames, and then of the end."""
-    found = []
+    result = []
     async with LiveFrames(encoding, rate) as live:
         for number, frame in enumerate([*frames, b""]):
             async for samples in live.decoded(frame, ends=number == len(frames)):
                 assert samples.dtype in (np.int16, np.float32)
-                found.append(samples)
+                result.append(samples)
     wait_until(no_decoder_is_left)
-    return np.concatenate(found) if found else np.zeros(0, np.float32)
+    return np.concatenate(result) if result else np.zeros(0, np.float32)
 
 
 def no_decoder_is_left() -> bool:
@@ -57,9 +57,9 @@ def g711_alaw(code: int) -> int:
 
 @pytest.mark.parametrize(("encoding", "formula"), [("mulaw", g711_mulaw), ("alaw", g711_alaw)])
 def test_every_byte_of_g711_is_the_sample_of_the_standard(encoding: str, formula) -> None:
-    found = RawDecoder(encoding).samples(bytes(range(256)))
-    assert found.dtype == np.int16
-    assert found.tolist() == [formula(code) for code in range(256)]
+    result = RawDecoder(encoding).samples(bytes(range(256)))
+    assert result.dtype == np.int16
+    assert result.tolist() == [formula(code) for code in range(256)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -68,9 +68,9 @@ def test_every_byte_of_g711_is_the_sample_of_the_standard(encoding: str, formula
 )
 async def test_samples_may_be_cut_anywhere(encoding: str, dtype: str, seed: int) -> None:
     samples = TONE if dtype == "<f4" else (TONE * 32767).astype(dtype)
-    found = await decoded(encoding, cut(samples.astype(dtype).tobytes(), seed, 999))
-    assert found.dtype == np.dtype(dtype).newbyteorder("=")
-    assert np.array_equal(found, samples)
+    result = await decoded(encoding, cut(samples.astype(dtype).tobytes(), seed, 999))
+    assert result.dtype == np.dtype(dtype).newbyteorder("=")
+    assert np.array_equal(result, samples)
 
 
 async def test_the_rest_of_a_sample_at_the_end_is_left_out() -> None:
@@ -124,11 +124,11 @@ async def test_a_container_comes_out_at_the_rate_of_the_session(
     container: str, codec: str, file_rate: int, options: dict[str, Any], encoding: str
 ) -> None:
     data = muxed(TONE, RATE, container, codec, file_rate=file_rate, **options)
-    found = await decoded(encoding, cut(data, 1, 3000))
-    assert found.dtype == np.float32
-    assert len(found) / RATE == pytest.approx(3.0, abs=0.15)
-    assert spectrum_peak(found) == pytest.approx(440, abs=2)
-    assert np.sqrt(np.mean(found**2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.1)
+    result = await decoded(encoding, cut(data, 1, 3000))
+    assert result.dtype == np.float32
+    assert len(result) / RATE == pytest.approx(3.0, abs=0.15)
+    assert spectrum_peak(result) == pytest.approx(440, abs=2)
+    assert np.sqrt(np.mean(result**2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.1)
 
 
 async def test_samples_come_before_the_container_ends() -> None:

@@ -306,15 +306,15 @@ async def test_a_failure_of_the_server_ends_the_updates() -> None:
     client = PlainLiveClient(
         fail=lambda sent: ComponentError("broken") if sent.seconds > 1 else None
     )
-    found = []
+    result = []
     async with session(client) as live:
         await live.feed(spoken(1, 1.0))
         with pytest.raises(ComponentError, match="broken"):
             async for update in live.updates():
-                found.append(update)
+                result.append(update)
                 await live.feed(spoken(2, 2.0))
         await live.feed(spoken(1, 1.0))
-    assert len(found) == 1
+    assert len(result) == 1
     assert client.open == set()
 
 
@@ -331,7 +331,7 @@ def fails_at(*numbers: int, error: ConchError = LOST) -> PlainLiveClient:
     return client
 
 
-def told(updates: list[LiveUpdate]) -> str:
+def text_of_updates(updates: list[LiveUpdate]) -> str:
     """Return the text of all utterances, without the case of their passes."""
     return " ".join(filter(None, final_texts(updates))).lower()
 
@@ -339,11 +339,11 @@ def told(updates: list[LiveUpdate]) -> str:
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
 async def test_a_server_that_is_lost_at_any_chunk_costs_no_word(mode: str) -> None:
     whole = await of_all(client := fails_at(), *TALK, options={"mode": mode})
-    assert told(whole) == "one two three four five"
+    assert text_of_updates(whole) == "one two three four five"
     for number in range(1, len(client.sent) + 1):
         lossy = fails_at(number)
         updates = await of_all(lossy, *TALK, options={"mode": mode})
-        assert told(updates) == told(whole), number
+        assert text_of_updates(updates) == text_of_updates(whole), number
         assert [update.audio_s for update in updates if update.finalized] == [2.4]
         assert updates[-1].audio_s == whole[-1].audio_s
         indices = [item.segment.index for u in updates for item in u.segments if item.is_final]
@@ -366,14 +366,14 @@ async def test_without_joining_each_frame_has_one_answer_after_a_loss_too() -> N
 
 async def lost_for_good(client: PlainLiveClient) -> tuple[list[LiveUpdate], ConchError]:
     """Return the updates of a session whose server is lost after a second, and its error."""
-    found = []
+    result = []
     async with session(client) as live:
         await live.feed(np.concatenate([spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6)]))
         with pytest.raises(ConchError) as caught:
             async for update in live.updates():
-                found.append(update)
+                result.append(update)
                 await live.feed(spoken(3, 0.6))
-    return found, caught.value
+    return result, caught.value
 
 
 async def test_of_a_server_that_stays_lost_the_firm_text_is_finished() -> None:
@@ -403,7 +403,7 @@ async def test_audio_that_ends_two_servers_ends_its_session(client: PlainLiveCli
 async def test_words_that_an_earlier_session_has_told_are_left_out(mode: str) -> None:
     steps = (spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6), spoken(0, 0.5), 1, spoken(1, 0.5), 1)
     client = PlainLiveClient()
-    updates = await of_all(client, *steps, told_s=0.6, options={"mode": mode})
+    updates = await of_all(client, *steps, sent_before_s=0.6, options={"mode": mode})
     assert [text.lower() for text in final_texts(updates)] == ["two", "one"]
     shown = [update.utterance.text for update in updates if update.utterance]
     assert "one two" not in shown
@@ -540,7 +540,7 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
 async def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
     said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
 
-    async def told(*speakers: str) -> list[list[tuple[str, bool]]]:
+    async def text_of_updates(*speakers: str) -> list[list[tuple[str, bool]]]:
         answers = []
         for who in speakers:
             words = tuple(replace(word, speaker=who) for word in said.words)
@@ -551,4 +551,4 @@ async def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_
             for items in await changed_by(*answers)
         ]
 
-    assert await told("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]
+    assert await text_of_updates("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]

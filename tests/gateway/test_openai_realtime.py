@@ -98,7 +98,7 @@ class Conversation:
     def of(self, kind: str) -> list:
         return [event for event in self.events if event.type == kind]
 
-    def place(self, kind: str) -> int:
+    def index_of(self, kind: str) -> int:
         return [event.type for event in self.events].index(kind)
 
 
@@ -162,8 +162,10 @@ def test_turns_are_found_and_told_in_order(conversation, talk):
         assert [event.item_id for event in events] == items
     assert 0 <= started[0].audio_start_ms < stopped[0].audio_end_ms
     assert stopped[0].audio_end_ms < started[1].audio_start_ms < stopped[1].audio_end_ms
-    assert conversation.place(f"{BUFFER}.speech_started") < conversation.place(f"{ITEM}.delta")
-    assert conversation.place(f"{BUFFER}.committed") < conversation.place(f"{ITEM}.completed")
+    assert conversation.index_of(f"{BUFFER}.speech_started") < conversation.index_of(
+        f"{ITEM}.delta"
+    )
+    assert conversation.index_of(f"{BUFFER}.committed") < conversation.index_of(f"{ITEM}.completed")
     for event in completed:
         own = [one for one in conversation.of(f"{ITEM}.delta") if one.item_id == event.item_id]
         assert own

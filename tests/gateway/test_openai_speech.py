@@ -46,8 +46,8 @@ def test_every_format_is_the_text_as_audio(client: OpenAI, format: Any) -> None:
     data = answer.read()
     seconds = len(data) / 48_000 if format == "pcm" else seconds_of(data)
     assert 0.7 < seconds < 2.5
-    kinds = {"mp3": "mpeg", "opus": "ogg"}
-    assert answer.response.headers["content-type"] == f"audio/{kinds.get(format, format)}"
+    types = {"mp3": "mpeg", "opus": "ogg"}
+    assert answer.response.headers["content-type"] == f"audio/{types.get(format, format)}"
 
 
 @pytest.mark.server
@@ -61,9 +61,9 @@ def test_audio_comes_in_pieces_and_is_what_the_client_gets(client: OpenAI, gatew
         options: dict[str, Any] = {"voice": "nova", "speed": 1.25, "timestamps": True}
         parts = list(own.synthesize_stream(TEXT, **options))
         whole = own.synthesize(TEXT, **options)
-    found = np.concatenate([part.waveform for part in parts])
-    np.testing.assert_allclose(found, samples, atol=1e-4)
-    np.testing.assert_allclose(whole.waveform, found, atol=1e-5)
+    result = np.concatenate([part.waveform for part in parts])
+    np.testing.assert_allclose(result, samples, atol=1e-4)
+    np.testing.assert_allclose(whole.waveform, result, atol=1e-5)
     words = [word.text for item in whole.spoken.sentences for word in item.words]
     assert " ".join(words) == TEXT
     (vocoder,) = (item for item in parts[-1].spoken.stages if item.endswith("vocoder"))
@@ -105,9 +105,9 @@ def test_errors_have_openais_form(client: OpenAI) -> None:
         ({"input": "日本"}, "input", "no word that the voice hibari can speak"),
         ({"speed": 5.0}, "speed", "from 0.25 to 4"),
     ):
-        asked: dict[str, Any] = {"model": "tts-1", "voice": "hibari", "input": "Hi.", **fields}
+        body: dict[str, Any] = {"model": "tts-1", "voice": "hibari", "input": "Hi.", **fields}
         with pytest.raises(openai.BadRequestError, match=said) as caught:
-            client.audio.speech.create(**asked)
+            client.audio.speech.create(**body)
         assert caught.value.param == param
 
 
@@ -126,27 +126,31 @@ def test_keys_are_needed_where_the_gateway_has_some(locked: Gateway) -> None:
 @pytest.mark.server
 def test_voices_and_models_are_listed(gateway: Gateway, client: OpenAI) -> None:
     with urllib.request.urlopen(f"{gateway.url}/v1/audio/voices", timeout=30) as answer:
-        found = [voice["id"] for voice in json.load(answer)["voices"]]
+        result = [voice["id"] for voice in json.load(answer)["voices"]]
     # Those whose weights are on this machine.
-    assert found in (["hibari"], [*voices()])
+    assert result in (["hibari"], [*voices()])
     assert {"tts-1", "gpt-4o-mini-tts"} <= {model.id for model in client.models.list()}
 
 
-def asked(**fields):
+def read_fields(**fields):
     return read(json.dumps({"model": "tts-1", "input": "Hi.", **fields}).encode(), {})
 
 
 def test_the_fields_of_openai_are_options() -> None:
-    found = asked(voice={"id": "hibari"}, response_format="pcm", speed=2, stream_format="sse")
-    voicing = found.voicing
-    assert (voicing.format, voicing.rate, found.is_events) == ("pcm_s16", 24_000, True)
+    result = read_fields(
+        voice={"id": "hibari"}, response_format="pcm", speed=2, stream_format="sse"
+    )
+    voicing = result.voicing
+    assert (voicing.format, voicing.rate, result.is_events) == ("pcm_s16", 24_000, True)
     assert voicing.options == {"speed": 2, "voice": "hibari", "format": "pcm_f32"}
-    found = asked(voice="alloy", instructions="calm", foo=1, sample_rate=48_000)
-    voicing = found.voicing
+    result = read_fields(voice="alloy", instructions="calm", foo=1, sample_rate=48_000)
+    voicing = result.voicing
     assert (voicing.format, voicing.rate) == ("mp3", 48_000)
-    assert found.ignored == ("instructions", "foo")
+    assert result.ignored == ("instructions", "foo")
     assert voicing.options["voice"] == "alloy"
-    assert ignored_header(asked(**{"a\nb": 1, "foo": 1}).ignored) == {"x-conch-ignored": "foo"}
+    assert ignored_header(read_fields(**{"a\nb": 1, "foo": 1}).ignored) == {
+        "x-conch-ignored": "foo"
+    }
     assert read(b'{"input": "Hi.", "model": "mine"}', {"mine": "conch"}).text == "Hi."
 
 
@@ -165,7 +169,7 @@ def test_the_fields_of_openai_are_options() -> None:
 )
 def test_a_wrong_field_is_named(fields, said) -> None:
     with pytest.raises((ApiError, InvalidRequestError), match=said):
-        asked(**fields)
+        read_fields(**fields)
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"input": ', b"\xff"])

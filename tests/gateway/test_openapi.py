@@ -23,11 +23,11 @@ from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
 from conch.gateway.file_request import DIARIZATION, FORMATS, GRANULARITIES, KNOWN, parse
 from conch.gateway.format import read
-from conch.gateway.listen_query import MAX_TOLD_S, OWN
+from conch.gateway.listen import MAX_SENT_BEFORE_S, OWN
 from conch.gateway.live_audio import ENCODINGS
 from conch.gateway.models import DEFAULT_MODEL, PATHS, model_object
+from conch.gateway.openapi import described
 from conch.gateway.option_fields import taken_options
-from conch.gateway.options import described
 from conch.gateway.state import Gateway
 from conch.wire.errors import (
     AudioError,
@@ -128,22 +128,22 @@ def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
 
 
 def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
-    found = {
+    result = {
         item["name"]: item["schema"]
         for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]
     }
-    assert found["encoding"]["enum"] == list(ENCODINGS)
-    assert found["told_s"]["maximum"] == MAX_TOLD_S
-    assert found["model"]["default"] == FORM["properties"]["model"]["default"] == DEFAULT_MODEL
+    assert result["encoding"]["enum"] == list(ENCODINGS)
+    assert result["told_s"]["maximum"] == MAX_SENT_BEFORE_S
+    assert result["model"]["default"] == FORM["properties"]["model"]["default"] == DEFAULT_MODEL
 
 
 def test_a_text_in_pieces_takes_every_option_and_format() -> None:
-    found = {
+    result = {
         item["name"]: item["schema"]
         for item in DOCUMENT["paths"][SPEAK.address]["get"]["parameters"]
     }
-    assert set(found) == {"model", "format", *voicing.OPTIONS}
-    assert found["format"]["enum"] == list(voicing.FORMATS)
+    assert set(result) == {"model", "format", *voicing.OPTIONS}
+    assert result["format"]["enum"] == list(voicing.FORMATS)
 
 
 def test_the_models_and_the_subprotocol_of_keys_are_told() -> None:
@@ -235,13 +235,13 @@ def test_models_and_options_are_those_of_their_schemas() -> None:
 
 def test_a_request_for_a_format_is_that_of_its_schema() -> None:
     said = json.loads(transcript().to_json())
-    asked = {"transcript": said, "format": "srt"}
+    request = {"transcript": said, "format": "srt"}
     # It ignores further keys of a transcript, and no others.
     schema = {"$ref": "#/components/schemas/FormatRequest", "components": DOCUMENT["components"]}
     changes: tuple[dict[str, Any], ...]
     changes = ({}, {"format": "docx"}, {"transcript": {}}, {"wrong": 1})
     for wrong in changes:
-        sent = {**asked, **wrong}
+        sent = {**request, **wrong}
         is_right = Draft202012Validator(schema).is_valid(sent)
         assert is_right == (not wrong)
         if is_right:
@@ -281,7 +281,7 @@ def errors_of_the_code() -> Iterator[tuple[int, str]]:
     Those of an open WebSocket are events, which the document leaves to the guide.
     """
     for path in SOURCES.glob("*.py"):
-        if path.stem.startswith(("listen", "live", "socket_session", "speak", "text_pieces")):
+        if path.stem.startswith(("listen", "live", "socket_session", "speak", "voicing")):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
@@ -302,9 +302,9 @@ def errors_of_the_code() -> Iterator[tuple[int, str]]:
 def test_every_error_of_the_code_is_there() -> None:
     rows = documented_errors(ERROR["description"])
     documented = {(status, code) for status, (_, codes) in rows.items() for code in codes}
-    found = set(errors_of_the_code())
-    assert len(found) > 20
-    assert found <= documented
+    result = set(errors_of_the_code())
+    assert len(result) > 20
+    assert result <= documented
     for status, (kind, _) in rows.items():
         assert kind == ApiError(status, "").type
 

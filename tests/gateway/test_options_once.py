@@ -14,9 +14,9 @@ from plain_recognizer import recognized
 from plain_streams import audio, streaming
 
 from conch.gateway import file_request
-from conch.gateway.listen_query import query_of
+from conch.gateway.listen import query_of
 from conch.gateway.live_session import LiveSession
-from conch.gateway.servers import asking
+from conch.gateway.servers import recognition_request
 from conch.wire import known_speakers
 from conch.wire.options import RecognitionOptions
 
@@ -28,26 +28,26 @@ LABELLED = {"speakers": "auto", "known_speakers": KNOWN}
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Return how often options were made of what was sent, and a voice of its text."""
-    found = Counter[str]()
+    result = Counter[str]()
     made, voice = RecognitionOptions._meant, known_speakers._speaker
 
     def counted(sent: Mapping[str, object], *, live: bool) -> RecognitionOptions:
-        found["options"] += 1
+        result["options"] += 1
         return made(sent, live=live)
 
     def counted_voice(number: int, entry: object) -> known_speakers.KnownSpeaker:
-        found["voices"] += 1
+        result["voices"] += 1
         return voice(number, entry)
 
     monkeypatch.setattr(RecognitionOptions, "_meant", counted)
     monkeypatch.setattr(known_speakers, "_speaker", counted_voice)
-    return found
+    return result
 
 
 def taken(reads: Counter[str]) -> dict[str, int]:
-    found = dict(reads)
+    result = dict(reads)
     reads.clear()
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_of_a_file(
     reads: Counter[str],
 ) -> None:
     form = {name: (value,) for name, value in fields.items()}
-    request = asking(b"RIFF", file_request.parse(form, {}).options, "id")
+    request = recognition_request(b"RIFF", file_request.parse(form, {}).options, "id")
     assert taken(reads) == at_gateway, "reads of the form until the request to the server"
     assert recognized(PlainComponents(), audio("..11.."), **request.parameters).text
     assert taken(reads) == on_server, "reads of the request until the answer"
@@ -85,9 +85,9 @@ def test_another_decoder_is_thought_of_where_the_first_is_missing(reads: Counter
 @pytest.mark.virtual_time
 async def test_of_a_live_session(reads: Counter[str]) -> None:
     client: Any = PlainLiveClient()
-    asked = query_of([*LABELLED.items()], {})
+    query = query_of([*LABELLED.items()], {})
     assert taken(reads) == {"options": 1, "voices": 1}
-    async with LiveSession(client, asked.options, sample_rate=16_000, max_backlog_s=9) as live:
+    async with LiveSession(client, query.options, sample_rate=16_000, max_backlog_s=9) as live:
         await live.feed(spoken(1, 1.0))
         live.close()
         assert [update async for update in live.updates()]

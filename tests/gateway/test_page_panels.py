@@ -69,12 +69,12 @@ def answer(page: Page, on_audio: Callable[[WebSocketRoute], None]) -> None:
     """Answer live sessions: `on_audio` with the first audio of each, and the end once asked."""
 
     def serve(socket: WebSocketRoute) -> None:
-        heard: list[bytes] = []
+        received: list[bytes] = []
 
         def take(message: str | bytes) -> None:
             if isinstance(message, bytes):
-                heard.append(message)
-                if len(heard) == 1:
+                received.append(message)
+                if len(received) == 1:
                     on_audio(socket)
             elif json.loads(message)["type"] == "close":
                 tell(socket, END)
@@ -132,10 +132,10 @@ def test_the_page_is_not_left_in_mid_session(page: Page) -> None:
     answer(page, lambda socket: tell(socket, said("Still here.")))
     page.locator("#speak").click()
     wait_for(page, "Listening.")
-    asked: list[str] = []
+    dialogs: list[str] = []
 
     def dismiss(dialog: Dialog) -> None:
-        asked.append(dialog.type)
+        dialogs.append(dialog.type)
         dialog.dismiss()
 
     page.on("dialog", dismiss)
@@ -143,10 +143,10 @@ def test_the_page_is_not_left_in_mid_session(page: Page) -> None:
         page.get_by_role("link", name="API").click(no_wait_after=True)
     page.locator("#speak").click()
     wait_for(page, "Ended.")
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]
     page.get_by_role("link", name="API").click()
     page.wait_for_url("**/docs")
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]
 
 
 def test_a_microphone_that_comes_after_stop_is_closed(page: Page) -> None:
@@ -210,7 +210,7 @@ def test_the_end_of_a_session_has_its_reason(page: Page) -> None:
 
 def test_a_session_goes_on_after_its_connection_is_lost(page: Page) -> None:
     opened: list[str] = []
-    heard: list[int] = []
+    received: list[int] = []
 
     def serve(socket: WebSocketRoute) -> None:
         opened.append(socket.url)
@@ -224,7 +224,7 @@ def test_a_session_goes_on_after_its_connection_is_lost(page: Page) -> None:
             if isinstance(message, bytes):
                 frames.append(message)
                 if len(frames) == 25:
-                    heard.append(number)
+                    received.append(number)
                     (first if number == 1 else later)(socket)
             elif json.loads(message)["type"] == "close":
                 tell(socket, END)
@@ -251,7 +251,7 @@ def test_a_session_goes_on_after_its_connection_is_lost(page: Page) -> None:
     assert page.locator(".utterances .firm").all_inner_texts() == ["One two", "three four."]
     page.locator("#speak").click()
     wait_for(page, "Ended.")
-    assert heard == [1, 3]
+    assert received == [1, 3]
     assert "told_s" not in opened[0]
     assert ["told_s=0.220" in url for url in opened[1:]] == [True, True]
     assert "include=stats%2Cresume" in opened[0]

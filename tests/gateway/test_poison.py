@@ -23,10 +23,10 @@ POISON = b"this ends servers"
 @pytest.fixture
 def proxies(grpc_url: str) -> Iterator[list[CutProxy]]:
     with ExitStack() as stack:
-        found = [stack.enter_context(cut_proxy(grpc_url.rpartition("//")[2])) for _ in range(3)]
-        for proxy in found:
+        result = [stack.enter_context(cut_proxy(grpc_url.rpartition("//")[2])) for _ in range(3)]
+        for proxy in result:
             proxy.poison = POISON
-        yield found
+        yield result
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def test_a_file_that_ends_servers_is_refused_after_two(
     assert "grpc://" not in text
     assert headers["x-should-retry"] == "false"
     assert sum(proxy.num_cut for proxy in proxies) == MAX_LOSSES
-    told = line_of(caplog, headers["x-request-id"])
-    assert "key anybody" in told
-    assert f"the SHA-256 {hashlib.sha256(poisoned).hexdigest()}" in told
+    line = line_of(caplog, headers["x-request-id"])
+    assert "key anybody" in line
+    assert f"the SHA-256 {hashlib.sha256(poisoned).hexdigest()}" in line
     # Nor does another request bring it to a server, and Conch's own client says why.
     with Client(mortal.url) as client, pytest.raises(PoisonError, match="2 servers were lost"):
         client.transcribe(poisoned)
@@ -88,5 +88,5 @@ def test_a_text_that_ends_servers_is_refused_and_others_are_spoken(mortal, proxi
 def line_of(caplog: pytest.LogCaptureFixture, request_id: str) -> str:
     """Return the line of the access log about a request."""
     lines = (record.getMessage() for record in caplog.records)
-    (found,) = (line for line in lines if request_id in line and " 422 in " in line)
-    return found
+    (result,) = (line for line in lines if request_id in line and " 422 in " in line)
+    return result

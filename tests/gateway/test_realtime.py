@@ -140,8 +140,8 @@ async def test_a_telephone(
     samples = soxr.resample(talk.astype(np.float32) / 32768, RATE, 8_000)
     coded = audio_file(samples, 8_000, format="RAW", subtype=subtype)
     async with connected(gateway_url) as client:
-        told = await client.update(format={"type": kind}, turn_detection=TURNS)
-        assert told["audio"]["input"]["format"] == {"type": kind}
+        session = await client.update(format={"type": kind}, turn_detection=TURNS)
+        assert session["audio"]["input"]["format"] == {"type": kind}
         await client.append_in_pieces(coded, 800)
         await client.until(f"{TEXT}.completed", 2)
     assert wer(reference, " ".join(client.texts)) < 0.35
@@ -192,10 +192,10 @@ async def test_settings_may_change_in_mid_session(
     async with connected(gateway_url) as client:
         await client.update(turn_detection=TURNS)
         await speak(client, talk[:half])
-        told = await client.update(
+        session = await client.update(
             turn_detection=None, transcription={"model": "conch-ctc"}, conch={"nbest": 2}
         )
-        assert told["audio"]["input"]["transcription"]["model"] == "conch-ctc"
+        assert session["audio"]["input"]["transcription"]["model"] == "conch-ctc"
         await speak(client, talk[half:])
         await client.send(f"{BUFFER}.commit")
         while len(client.texts) < 2:

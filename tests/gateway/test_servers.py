@@ -108,8 +108,8 @@ async def test_a_gateway_learns_the_voices_of_its_servers() -> None:
     with pytest.raises(OptionError, match="sent: 'joe'"):
         synthesizer_of("joe")
     async with started():
-        found = synthesizer_of("joe")
-        assert (found.name, found.sample_rate, found.frames_before) == ("piper", 16_000, 7)
+        result = synthesizer_of("joe")
+        assert (result.name, result.sample_rate, result.frames_before) == ("piper", 16_000, 7)
         assert SynthesisOptions.parse({"voice": "joe"}).voice == "joe"
 
 
@@ -143,8 +143,8 @@ async def test_the_log_says_why_a_server_is_not_ready_from_the_start(
 async def test_the_least_busy_one_gets_the_next_session(servers: Servers) -> None:
     async with servers.reserved() as first, servers.reserved() as second:
         async with servers.reserved() as third:
-            found = {await url_of(client) for client in (first, second, third)}
-            assert found == set(URLS)
+            result = {await url_of(client) for client in (first, second, third)}
+            assert result == set(URLS)
         async with servers.reserved() as fourth:
             assert await url_of(fourth) == await url_of(third)
 
@@ -163,12 +163,12 @@ async def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
 
 async def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
     async with started(heal_poll_s=0.01) as servers:
-        asked: list[str] = []
+        urls: list[str] = []
 
         async def lost(client: AsyncClient) -> str:
-            asked.append(await url_of(client))
-            if len(asked) <= len(URLS):
-                PlainClient.gone.add(asked[-1])
+            urls.append(await url_of(client))
+            if len(urls) <= len(URLS):
+                PlainClient.gone.add(urls[-1])
                 raise ServerError("lost")
             return "a text"
 
@@ -179,7 +179,7 @@ async def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
 
         text, _ = await asyncio.gather(servers.answer(lost, "digest"), heal())
         assert text == "a text"
-        assert asked == [*URLS, "grpc://b:1"]
+        assert urls == [*URLS, "grpc://b:1"]
 
 
 async def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
@@ -261,9 +261,9 @@ async def test_what_was_lost_beside_a_poison_is_sent_again_apart_from_it(
             return ask
 
         asking = [servers.answer(file(number), f"digest {number}") for number in range(8)]
-        found = await asyncio.gather(*asking, return_exceptions=True)
-        assert isinstance(found.pop(3), PoisonError)
-        assert found == ["a text"] * 7
+        result = await asyncio.gather(*asking, return_exceptions=True)
+        assert isinstance(result.pop(3), PoisonError)
+        assert result == ["a text"] * 7
         assert sum(deaths.values()) == 2
 
 
@@ -294,16 +294,16 @@ async def test_a_request_waits_while_a_ready_server_replaces_its_process(
     error: ConchError, urls: Sequence[str]
 ) -> None:
     async with started(urls, heal_poll_s=0.01) as servers:
-        asked: list[str] = []
+        tried: list[str] = []
 
         async def ask(client: AsyncClient) -> str:
-            asked.append(await url_of(client))
-            if len(asked) < 8:
+            tried.append(await url_of(client))
+            if len(tried) < 8:
                 raise error
             return "audio"
 
         assert await servers.answer(ask, "digest") == "audio"
-        assert set(asked) == set(urls)
+        assert set(tried) == set(urls)
 
 
 @pytest.mark.parametrize("error", REPLACED, ids=["died", "unloaded"])

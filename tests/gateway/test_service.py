@@ -39,20 +39,20 @@ def test_connections_are_kept_alive_by_the_system(monkeypatch: pytest.MonkeyPatc
     accept = socket.socket.accept
 
     def kept(self: socket.socket) -> tuple[socket.socket, Any]:
-        found = accept(self)
-        accepted.append(found[0].dup())
-        return found
+        result = accept(self)
+        accepted.append(result[0].dup())
+        return result
 
     monkeypatch.setattr(socket.socket, "accept", kept)
     config = GatewayConfig(servers=NOWHERE, port=0, wyoming=("127.0.0.1", 0))
     with GatewayService(config) as service:
-        for url, asked in (
+        for url, request in (
             (service.url, b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"),
             (service.other_urls["wyoming"], b'{"type": "ping"}\n'),
         ):
             host, port = url.rpartition("/")[2].split(":")
             with socket.create_connection((host, int(port)), timeout=20) as client:
-                client.sendall(asked)
+                client.sendall(request)
                 assert client.recv(1)
             with accepted.pop() as own:
                 assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -15,7 +15,7 @@ from conch.client.speech import speech_requests, spoken_text
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Limits
 from conch.gateway.speak import MAX_FLUSHES, query_of
-from conch.gateway.text_pieces import MAX_WAITING
+from conch.gateway.voicing import MAX_WAITING
 from conch.wire.errors import ComponentError, OptionError, TextError
 from conch.wire.result import Stage
 from conch.wire.synthesis import Spoken, SpokenSentence
@@ -149,8 +149,8 @@ async def test_a_cancel_behind_a_close_ends_the_session(
     await socket.say("close")
     await until(lambda: client.waiting == 1)
     await socket.say("cancel")
-    kinds = [message["type"] for message in await socket.rest()]
-    assert kinds == ["ready", "sentence", "cancelled", "end"]
+    types = [message["type"] for message in await socket.rest()]
+    assert types == ["ready", "sentence", "cancelled", "end"]
 
 
 async def test_what_has_no_sound_is_a_warning_and_no_text_is_none(socket: SpeakingSocket) -> None:
@@ -262,9 +262,9 @@ def test_a_wrong_query_is_named(query: list[tuple[str, str]], said: str) -> None
 
 
 def test_a_query_has_the_options_of_a_text() -> None:
-    found = query_of([("voice", "alloy"), ("speed", "2"), ("format", "opus")], {})
-    assert (found.format, found.rate, found.voice) == ("opus", 24_000, "alloy")
-    assert found.options == {"voice": "alloy", "speed": 2.0, "format": "pcm_f32"}
+    result = query_of([("voice", "alloy"), ("speed", "2"), ("format", "opus")], {})
+    assert (result.format, result.rate, result.voice) == ("opus", 24_000, "alloy")
+    assert result.options == {"voice": "alloy", "speed": 2.0, "format": "pcm_f32"}
     empty = [("voice", ""), ("speed", ""), ("format", ""), ("model", "")]
     assert query_of(empty, {}) == query_of([], {})
 

@@ -32,7 +32,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 def answers(python: str, *arguments: str) -> dict[str, Any]:
     text = output_of(python, HERE / "voice_agents.py", *arguments, timeout_s=300)
     said = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    return {name: found for item in said for name, found in item.items()}
+    return {name: result for item in said for name, result in item.items()}
 
 
 def spoken_s(gateway: Gateway) -> float:
@@ -45,15 +45,17 @@ def spoken_s(gateway: Gateway) -> float:
 def test_they_hear_and_speak_by_their_nvidia_services(
     gateway: Gateway, python: str, talk: Recording
 ) -> None:
-    found = answers(python, gateway.riva, str(talk.path))
-    heard = {name: found.pop(f"{name} hears") for name in ("livekit", "pipecat")}
-    assert {name: wer(talk.text, text) < 0.2 for name, text in heard.items()} == dict.fromkeys(
-        heard, True
-    ), heard
-    assert found == pytest.approx(dict.fromkeys(("livekit", "pipecat"), spoken_s(gateway)), abs=0.3)
+    result = answers(python, gateway.riva, str(talk.path))
+    received = {name: result.pop(f"{name} hears") for name in ("livekit", "pipecat")}
+    assert {name: wer(talk.text, text) < 0.2 for name, text in received.items()} == dict.fromkeys(
+        received, True
+    ), received
+    assert result == pytest.approx(
+        dict.fromkeys(("livekit", "pipecat"), spoken_s(gateway)), abs=0.3
+    )
 
 
 def test_frameworks_speak_by_their_openai_services(gateway: Gateway, python: str) -> None:
-    found = answers(python, gateway.openai_url)
-    assert found == pytest.approx(dict.fromkeys(found, spoken_s(gateway)), abs=0.2)
-    assert set(found) == {"livekit", "livekit, tts-1, pcm", "pipecat"}
+    result = answers(python, gateway.openai_url)
+    assert result == pytest.approx(dict.fromkeys(result, spoken_s(gateway)), abs=0.2)
+    assert set(result) == {"livekit", "livekit, tts-1, pcm", "pipecat"}

@@ -31,16 +31,16 @@ def test_seconds_are_counted_as_they_come() -> None:
             yield Speech(np.zeros(samples, np.float32), b"", Spoken(end_s, 24_000, "hibari"))
 
     async def scenario() -> tuple[list[float], int]:
-        gateway, asked = Gateway(GatewayConfig(port=0)), []
+        gateway, requests = Gateway(GatewayConfig(port=0)), []
         pieces = counted(
             *(spoken(), gateway, gateway.caller(None), "/v1/some"),
-            lambda: asked.append(1) or 0.0,  # type: ignore[func-returns-value]
+            lambda: requests.append(1) or 0.0,  # type: ignore[func-returns-value]
         )
         seen = []
         async for _ in pieces:
             lines = gateway.metrics.as_text().decode().splitlines()
             seen.append(sum(float(line.split()[1]) for line in lines if line.startswith(COUNTED)))
         await gateway.servers.close()
-        return seen, len(asked)
+        return seen, len(requests)
 
     assert asyncio.run(scenario()) == ([0.0, 1.5, 2.0, 2.0], 1)

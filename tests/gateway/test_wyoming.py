@@ -28,7 +28,7 @@ from conch.client import Client
 from conch.gateway import GatewayConfig, GatewayService
 from conch.gateway.errors import ApiError
 from conch.gateway.wyoming.events import samples_of
-from conch.gateway.wyoming.hearing import options_asked
+from conch.gateway.wyoming.recognition import parse_options
 from conch.wire.errors import ConfigError, OptionError
 
 TEXT = "Hello there. The kitchen light is on."
@@ -57,12 +57,12 @@ def alone() -> Iterator[tuple[str, int]]:
 
 async def until(client: AsyncTcpClient, kind: str) -> list[Event]:
     """Return the events up to one of a type."""
-    found = []
+    result = []
     while (event := await client.read_event()) is not None:
-        found.append(event)
+        result.append(event)
         if event.type == kind:
-            return found
-    pytest.fail(f"the connection ended before {kind}: {found}")
+            return result
+    pytest.fail(f"the connection ended before {kind}: {result}")
 
 
 async def say(client: AsyncTcpClient, item: Recording, asked: Transcribe) -> list[Event]:
@@ -82,8 +82,8 @@ async def test_a_command_becomes_text(address: tuple[str, int], speech: Recordin
     async with AsyncTcpClient(*address, read_timeout=60) as client:
         for _ in range(2):  # a connection may have several
             events = await say(client, speech, Transcribe(language="en"))
-            kinds = [event.type for event in events]
-            assert kinds[0] == "transcript-start" and kinds[-2:] == [
+            types = [event.type for event in events]
+            assert types[0] == "transcript-start" and types[-2:] == [
                 "transcript",
                 "transcript-stop",
             ]
@@ -113,8 +113,8 @@ async def test_a_text_is_spoken_whole_and_in_pieces(
     audio = audio_of(whole)
     assert len(audio) == len(audio_of(pieces[:-1])) > 2 * 24_000
     with Client(gateway.grpc_url) as other:
-        heard = other.transcribe(np.frombuffer(audio, np.int16), sample_rate=24_000).text
-    assert wer(TEXT, heard) < 0.2
+        text = other.transcribe(np.frombuffer(audio, np.int16), sample_rate=24_000).text
+    assert wer(TEXT, text) < 0.2
 
 
 def audio_of(events: list[Event]) -> bytes:
@@ -206,8 +206,8 @@ def test_samples_of_every_width_are_the_same(width: int, channels: int) -> None:
     scale, dtype = {1: (127, "u1"), 2: (32767, "<i2"), 4: (2**31 - 1, "<i4")}[width]
     written = np.round(wave_form * scale) + (128 if width == 1 else 0)
     audio = np.repeat(written.astype(dtype)[:, None], channels, 1).tobytes()
-    found = samples_of(audio, AudioFormat(16_000, width, channels))
-    level = found / 32768 if found.dtype == np.int16 else found
+    result = samples_of(audio, AudioFormat(16_000, width, channels))
+    level = result / 32768 if result.dtype == np.int16 else result
     assert np.abs(level - wave_form).max() < (0.02 if width == 1 else 1e-3)
 
 
@@ -228,14 +228,14 @@ def test_a_chunk_that_does_not_fit_its_format_is_refused(
 
 
 def test_names_go_before_terms() -> None:
-    asked = Transcribe(
+    request = Transcribe(
         language="en-US", transcript_names=["Kitchen: lamp", ""], transcript_terms=["dim, slowly"]
     )
-    assert options_asked(asked, {}, ["en"]).sent == {
+    assert parse_options(request, {}, ["en"]).sent == {
         "language": "en",
         "names": "Kitchen lamp:12,dim slowly",
     }
     many = Transcribe(transcript_names=["a long name"], transcript_terms=["word " * 20] * 500)
-    assert options_asked(many, {}, ["en"]).names.startswith("a long name:12,word word")
+    assert parse_options(many, {}, ["en"]).names.startswith("a long name:12,word word")
     with pytest.raises(OptionError, match="'language' takes en, de here; sent: 'ko'"):
-        options_asked(Transcribe(language="ko"), {}, ["en", "de"])
+        parse_options(Transcribe(language="ko"), {}, ["en", "de"])

@@ -20,7 +20,7 @@ from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, Synthesize
 
 from conch.gateway.config import Times
 from conch.gateway.doors import WYOMING_LISTEN
-from conch.gateway.wyoming.server import listening
+from conch.gateway.wyoming.connection import listening
 
 START = AudioStart(RATE, 2, 1).event()
 SPOKEN = {"rate": RATE, "width": 2, "channels": 1}
@@ -54,12 +54,12 @@ async def send(line: AsyncTcpClient, *numbers: int) -> None:
 
 
 async def until_event(line: AsyncTcpClient, kind: str) -> list[Event]:
-    found = []
+    result = []
     while (event := await line.read_event()) is not None:
-        found.append(event)
+        result.append(event)
         if event.type == kind:
-            return found
-    pytest.fail(f"the connection ended before {kind}: {found}")
+            return result
+    pytest.fail(f"the connection ended before {kind}: {result}")
 
 
 async def text(line: AsyncTcpClient) -> str:
@@ -76,13 +76,13 @@ async def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> N
         await send(line, *[1] * 40)
         await line.write_event(AudioStop().event())
         assert await text(line) == "ONE"
-        (heard,) = [
+        (received,) = [
             sample.value
             for metric in running.gateway.metrics.audio_seconds.collect()
             for sample in metric.samples
             if sample.name.endswith("_total")
         ]
-        assert heard == 40.0
+        assert received == 40.0
 
 
 async def test_an_end_without_a_start_has_an_empty_text(line: AsyncTcpClient) -> None:
@@ -103,8 +103,8 @@ async def test_who_begins_and_falls_silent_is_answered_and_keeps_nothing(kind: s
             assert await text(line) == "ONE"
         else:
             await line.write_event(SynthesizeStart().event())
-        found = await error(line)
-        assert (found.code, found.text) == ("timeout", "no event has come for 0.3 s; begin again")
+        result = await error(line)
+        assert (result.code, result.text) == ("timeout", "no event has come for 0.3 s; begin again")
         await line.write_event(Ping("there?").event())
         await until_event(line, "pong")
         assert not running.client.open
@@ -134,8 +134,8 @@ async def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> 
         await send(line, 2)  # thrown away, up to its end
         await line.write_event(AudioStop().event())
         await line.write_event(Ping("there?").event())
-        kinds = [event.type for event in await until_event(line, "pong")]
-        assert "transcript" not in kinds
+        types = [event.type for event in await until_event(line, "pong")]
+        assert "transcript" not in types
 
 
 async def test_an_idle_connection_is_closed() -> None:
@@ -199,15 +199,15 @@ async def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
             assert line._writer is not None
             head = {"type": kind, "data": data, "payload_length": len(payload)}
             line._writer.write(json.dumps(head).encode() + b"\n" + payload)
-            found = await error(line)
-            assert said in str(found.text)
-            assert found.code is not None and found.code.startswith("invalid")
+            result = await error(line)
+            assert said in str(result.text)
+            assert result.code is not None and result.code.startswith("invalid")
             await line.write_event(AudioStop().event())
             await line.write_event(START)
             await send(line, 1)
             await line.write_event(AudioStop().event())
-            while (found_text := await text(line)) != "ONE":
-                assert found_text == ""  # of the end before
+            while (reply := await text(line)) != "ONE":
+                assert reply == ""  # of the end before
     assert not caplog.records
 
 

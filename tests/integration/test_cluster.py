@@ -22,8 +22,8 @@ from servers import ANY_TRITON_PORTS, SERVE, children_of
 from waiting import wait_until
 
 from conch.client import AsyncClient, AsyncLiveStream, tensors
+from conch.client.asynchronous import Transport, connect
 from conch.client.endpoint import Endpoint
-from conch.client.transports import Transport, connect
 from conch.deploy.haproxy import BackendServer
 from conch.wire.errors import ConchError, OverloadedError, ServerError, SessionError
 from conch.wire.result import Transcript

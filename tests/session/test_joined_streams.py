@@ -12,9 +12,9 @@ from conch.wire.result import OpenUtterance, Transcript
 OPTIONS = RecognitionOptions(mode="streaming", speakers="auto")
 
 
-def heard(firm: str, *ended: str) -> Transcript:
+def answer_with(firm: str, *ended: str) -> Transcript:
     """Return the answer of a stream that begins: utterances that have ended, and an open one."""
-    segments = [replace(segment(text, place), speaker="A") for place, text in enumerate(ended)]
+    segments = [replace(segment(text, index), speaker="A") for index, text in enumerate(ended)]
     return answer(firm, *segments, utterance=OpenUtterance(0.0, words(firm)) if firm else None)
 
 
@@ -22,11 +22,11 @@ def test_a_stream_after_others_is_on_the_clock_of_the_session() -> None:
     joined = JoinedStreams(16_000)
     joined.clear(160_000, 3)
     joined.begin(OPTIONS)
-    joined.take(heard("two", "one"), ends=False)
-    found = joined.answer()
-    assert [(item.index, item.start) for item in found.segments] == [(3, 10.0)]
-    assert found.utterance is not None and found.utterance.start == 10.0
-    assert (found.text, found.duration) == ("one two", 11.0)
+    joined.take(answer_with("two", "one"), ends=False)
+    result = joined.answer()
+    assert [(item.index, item.start) for item in result.segments] == [(3, 10.0)]
+    assert result.utterance is not None and result.utterance.start == 10.0
+    assert (result.text, result.duration) == ("one two", 11.0)
 
 
 def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
@@ -34,7 +34,7 @@ def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
     joined.begin(OPTIONS)
     speakers = []
     for number in range(3):
-        joined.take(heard("", "one"), ends=False)
+        joined.take(answer_with("", "one"), ends=False)
         speakers += [item.speaker for item in joined.answer().segments]
         if number:
             joined.begin(OPTIONS)
@@ -46,21 +46,21 @@ def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
 
 def test_the_rolling_passes_of_all_streams_add_up() -> None:
     joined = JoinedStreams(16_000)
-    found = []
+    result = []
     for rolling in (ROLLING, None, ROLLING):
         joined.begin(OPTIONS)
         joined.kept.add(np.zeros(16_000, np.int16))
-        joined.take(replace(heard("one"), rolling=rolling), ends=False)
+        joined.take(replace(answer_with("one"), rolling=rolling), ends=False)
         now = joined.answer().rolling
-        found.append(now and now.made)
-    assert found == [1, None, 2]
+        result.append(now and now.made)
+    assert result == [1, None, 2]
 
 
 def test_words_that_were_told_before_are_left_out() -> None:
-    joined = JoinedStreams(16_000, told_s=1.2)
+    joined = JoinedStreams(16_000, sent_before_s=1.2)
     joined.begin(OPTIONS)
     assert joined.hears_again
-    joined.take(heard("one two"), ends=False)
+    joined.take(answer_with("one two"), ends=False)
     assert joined.answer().text == ""
     joined.clear(160_000, 1)
     joined.begin(OPTIONS)
@@ -71,7 +71,7 @@ def test_without_another_stream_the_firm_text_is_ended() -> None:
     joined = JoinedStreams(16_000)
     joined.begin(OPTIONS)
     assert joined.settled() is None
-    joined.take(heard("two"), ends=False)
+    joined.take(answer_with("two"), ends=False)
     joined.answer()
     last = joined.settled()
     assert last is not None and last.utterance is None

@@ -1,4 +1,4 @@
-from conch.session.overlap import plain, without_first
+from conch.session.resume_state import plain, without_first
 
 
 def test_words_at_the_beginning_of_a_text() -> None:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from live_answers import segment
 
-from conch.session.resume_state import Cut, ResumeState, cut_behind
+from conch.session.resume_state import ResumePoint, ResumeState, cut_behind
 from conch.wire.result import OpenUtterance, Word
 
 
@@ -14,20 +14,20 @@ def test_the_cut_follows_what_is_firm() -> None:
     state = ResumeState()
     firm = timed(("He", 1.6, 1.8), ("even", 2.0, 2.6))
     state.hear(None, 1.0)
-    assert state.cut() == Cut(0.0)
+    assert state.cut() == ResumePoint(0.0)
     state.hear(OpenUtterance(1.5, (), (), timed(("he", 1.6, 1.8))), 2.0)
-    assert state.cut() == Cut(1.5)
+    assert state.cut() == ResumePoint(1.5)
     state.hear(OpenUtterance(1.5, firm, (), timed(("thought", 2.7, 3.0))), 3.0)
-    heard = state.cut()
-    assert (heard.at_s, heard.until_s) == (1.9, 2.6)
+    point = state.cut()
+    assert (point.at_s, point.until_s) == (1.9, 2.6)
     # It awaits its second pass, then it is final, then nobody speaks.
     ended = replace(segment("He even thought", 0), start=1.5, end=3.2)
     state.end([(ended, False)])
-    assert state.cut() == heard
+    assert state.cut() == point
     state.end([(ended, True)])
-    assert state.cut() == Cut(3.2)
+    assert state.cut() == ResumePoint(3.2)
     state.hear(None, 60.0)
-    assert state.cut() == Cut(58.0)
+    assert state.cut() == ResumePoint(58.0)
 
 
 def test_an_utterance_of_one_short_word_is_not_heard_again() -> None:
@@ -35,16 +35,16 @@ def test_an_utterance_of_one_short_word_is_not_heard_again() -> None:
     state.hear(OpenUtterance(1.5, newest=timed(("yes", 1.5, 1.9))), 2.0)
     state.end([(replace(segment("Yes", 0), start=1.5, end=1.9), True)])
     state.hear(None, 2.6)
-    assert state.cut() == Cut(1.9)
+    assert state.cut() == ResumePoint(1.9)
 
 
 def test_what_was_told_before_stays_told() -> None:
-    state = ResumeState(Cut(0.0, (), 1.7))
+    state = ResumeState(ResumePoint(0.0, (), 1.7))
     state.hear(OpenUtterance(1.5), 2.0)
-    assert state.cut() == Cut(1.5, (), 1.7)
+    assert state.cut() == ResumePoint(1.5, (), 1.7)
     state.end([(replace(segment("Yes", 0), start=1.5, end=1.9), True)])
     state.begin(10.0)
-    assert (state.cut(), state.next_index) == (Cut(10.0, (), 1.7), 1)
+    assert (state.cut(), state.next_index) == (ResumePoint(10.0, (), 1.7), 1)
 
 
 def test_the_news_of_an_answer_are_what_has_ended_or_got_its_second_pass() -> None:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.client.live import AsyncLiveStream
-from conch.client.server_stream import Infer
+from conch.client.live import AsyncLiveStream, Infer
 from conch.client.tensors import Request
 from conch.gateway.servers import HEAL_S
 from conch.wire.errors import ConchError, SessionError

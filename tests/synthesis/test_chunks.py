@@ -3,7 +3,7 @@
 import pytest
 
 from conch.families import voices
-from conch.synthesis.speaking import Chunk, Growth
+from conch.synthesis.speaking import Growth, VocoderChunk
 
 HIBARI = voices()["hibari"]
 
@@ -31,7 +31,7 @@ def test_chunks_cover_every_frame_once_with_their_context(frames: int, first: in
 
 def test_the_first_chunk_is_short_and_the_next_sentence_goes_on_growing() -> None:
     growth = Growth.of(HIBARI)
-    assert next(growth.chunks(1000, 28, 29)) == Chunk(0, 16, 0, 45)
+    assert next(growth.chunks(1000, 28, 29)) == VocoderChunk(0, 16, 0, 45)
     lengths = [item.end - item.start for item in Growth.of(HIBARI).chunks(1000, 0, 0)]
     assert lengths == [16, 48, 144, 240, 240, 312]
     growth = Growth.of(HIBARI)

@@ -102,8 +102,8 @@ def message(text: object, *, is_decoupled: bool = True, **parameters) -> Message
 
 async def answers(made: Synthesis, components: Components, asked: Message) -> list:
     record = AccessRecord("id", "synthesis")
-    async with aclosing(made.run(made.parse(asked), components, record)) as found:
-        return [answer async for answer in found]
+    async with aclosing(made.run(made.parse(asked), components, record)) as parts:
+        return [answer async for answer in parts]
 
 
 def ask(text: object, components: Components | None = None, **parameters) -> list:
@@ -216,15 +216,15 @@ def test_a_recording_is_a_voice_that_is_found_once() -> None:
     known = option_of([{"name": "Ann", "embedding": np.ones(3, np.float32)}])
     voiced = []
     for reference in (recorded, known, recorded):
-        asked = message(b"Hi.", reference=reference)
-        *_, end = asyncio.run(answers(made, components, asked))
+        request = message(b"Hi.", reference=reference)
+        *_, end = asyncio.run(answers(made, components, request))
         voiced.append((spoken_of(end).voice, spoken_of(end).similarity))
     assert voiced == [("af_sky:1.0", 0.5), ("am_adam:0.4,bm_lewis:0.6", 0.5), ("af_sky:1.0", 0.5)]
     assert components.calls.count("voice_style") == 2
     assert components.calls.count("kokoro_acoustic") == 3
     with pytest.raises(AudioError, match=r"option 'reference': .*20 s"):
-        asked = message(b"Hi.", reference=option_of([{"name": "Ann", "audio": wav(21)}]))
-        asyncio.run(answers(made, components, asked))
+        request = message(b"Hi.", reference=option_of([{"name": "Ann", "audio": wav(21)}]))
+        asyncio.run(answers(made, components, request))
 
 
 def test_recordings_are_for_servers_that_allow_them() -> None:
@@ -266,8 +266,8 @@ async def test_a_client_that_goes_away_ends_the_making() -> None:
     made = service(components)
     with pytest.raises(RequestCancelledError):
         record = AccessRecord("id", "synthesis")
-        asked = replace(message(b"This is it. " * 100))
-        async for _ in made.run(made.parse(asked), components, record):
+        request = replace(message(b"This is it. " * 100))
+        async for _ in made.run(made.parse(request), components, record):
             components.is_gone = True
     assert len(components.calls) < 8
     counted = made._runtime.metrics.drain()

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from tqdm import tqdm
 
-from conch.client.together import all_of
+from conch.client.aio import all_of
 from conch.wire.errors import ConchError
 
 CLOSED_LOOP = "closed loop"

@@ -30,7 +30,7 @@ from conch.bulk.work import (
     write_formats,
     write_shard,
 )
-from conch.client.together import all_of
+from conch.client.aio import all_of
 from conch.component.arrays import FloatArray
 from conch.component.waveform import VAD_STATE_SIZE
 from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError

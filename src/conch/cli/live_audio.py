@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from conch.audio.blocks import cut_to_blocks
 from conch.audio.intake import AudioFile
 from conch.audio.sniffing import container_of, first_bytes
-from conch.client.server_stream import NOTHING
+from conch.client.live import NOTHING
 from conch.packaged import install
 from conch.wire.errors import AudioError
 

@@ -21,10 +21,10 @@ from conch.cli.option_flags import add_option_flags, given_options, reference_te
 from conch.cli.own_server import server_for_voice
 from conch.cli.server_flags import HEADERS, URL, headers_of
 from conch.client import Client, Speech
+from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Address, Endpoint
 from conch.client.gateway import is_gateway, voices_of
 from conch.client.speech import IN_PARTS
-from conch.client.transports import has_streams
 from conch.families import add_voices, all_families, traits
 from conch.families.family import AddedVoice, Voice
 from conch.packaged import install

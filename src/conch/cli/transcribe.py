@@ -20,9 +20,9 @@ from conch.cli.server_flags import (
     with_options_of_formats,
 )
 from conch.client import AsyncClient, joined_parts
+from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
-from conch.client.transports import has_streams
 from conch.whole import write_whole
 from conch.wire.errors import (
     ConchError,

@@ -1,22 +1,58 @@
-"""The client for asyncio."""
+"""The client for asyncio, and the transport that it chooses by the URL and by who answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import DEFAULT_URL, Endpoint
+from conch.client.gateway import GatewayTransport, is_gateway
 from conch.client.live import RESUME_S, AsyncLiveStream
 from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
-from conch.client.transports import Transport, connect
+from conch.client.triton_grpc import GrpcTransport
+from conch.client.triton_http import HttpTransport
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError
 from conch.wire.health import Health
 from conch.wire.result import Transcript
+
+
+class Transport(Protocol):
+    """Sends any number of requests at the same time.
+
+    Every method raises a `ConchError` if the server cannot be reached, is late, or answers with an
+    error.
+    """
+
+    async def infer(self, request: tensors.Request) -> list[Transcript]:
+        """Send a request and return a transcript of each audio."""
+
+    def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
+        """Send a request of one audio; yield every part of the answer as it arrives.
+
+        Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
+        such answers.
+        """
+
+    def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
+        """Send a text; yield every part of its audio as it arrives.
+
+        Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
+        answers in parts.
+        """
+
+    async def health(self, model: str, timeout_s: float) -> Health:
+        """Return what a model says of its components."""
+
+    async def is_ready(self, model: str, timeout_s: float) -> bool:
+        """Return whether the server takes requests for a model."""
+
+    async def close(self) -> None:
+        """Close the connections; requests in flight fail."""
 
 
 class AsyncClient:
@@ -87,7 +123,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         entry_point: str = "speech",
         request_id: str = "",
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> Transcript:
         """Transcribe one audio.
 
@@ -126,7 +162,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         entry_point: str = "speech",
         request_id: str = "",
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> list[Transcript]:
         """Transcribe several audios, all waveforms or all files, in one request.
 
@@ -150,7 +186,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         entry_point: str = "speech_stream",
         request_id: str = "",
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
@@ -229,8 +265,8 @@ class AsyncClient:
         parts = self.synthesize_stream(
             text, timeout_s=timeout_s, entry_point=entry_point, request_id=request_id, **options
         )
-        async with aclosing(parts) as found:
-            return whole_of([part async for part in found])
+        async with aclosing(parts) as pieces:
+            return whole_of([part async for part in pieces])
 
     def live(
         self,
@@ -243,7 +279,7 @@ class AsyncClient:
         keep_segments: bool = True,
         resume_s: float = RESUME_S,
         on_loss: Callable[[ConchError], None] = lambda error: None,
-        **options: tensors.Option,
+        **options: tensors.OptionArgument,
     ) -> AsyncLiveStream:
         """Open a live stream. Nothing is sent before the first chunk.
 
@@ -319,3 +355,27 @@ class AsyncClient:
             if self._transport is None:
                 self._transport = await self._connect(timeout_s=timeout_s)
             return self._transport
+
+
+async def connect(
+    endpoint: Endpoint, *, connections: int, timeout_s: float, uploads: int | None = None
+) -> Transport:
+    """Return the transport for a server; over HTTP, ask what answers there.
+
+    There are at most so many `connections` over HTTP, and large `uploads` at once over gRPC. Raise
+    a ServerError if nothing answers in time.
+    """
+    if endpoint.address.is_grpc:
+        return GrpcTransport(endpoint, uploads)
+    has_gateway = await asyncio.to_thread(is_gateway, endpoint, timeout_s)
+    return (GatewayTransport if has_gateway else HttpTransport)(endpoint, connections)
+
+
+def has_streams(endpoint: Endpoint) -> bool:
+    """Return whether answers from a server can come in parts; False if it is not reached."""
+    if endpoint.address.is_grpc:
+        return True
+    try:
+        return is_gateway(endpoint)
+    except ConchError:
+        return False

@@ -1,4 +1,7 @@
-"""Where requests go, and the headers that go with each of them."""
+"""Where requests go, and the headers that go with each of them.
+
+A wrong URL, header or certificate is a ServerError, which does not show the value of a header.
+"""
 
 import os
 import re
@@ -52,11 +55,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> "Address":
-        """Read `host`, `host:port` (both HTTP) or `scheme://host[:port][/base-path]`.
-
-        Raises:
-            ServerError: the scheme is unknown, the host is missing or the port is not a number.
-        """
+        """Read `host`, `host:port` (both HTTP) or `scheme://host[:port][/base-path]`."""
         # Without "//", urlsplit reads host:port as scheme:path.
         parts = urlsplit(url if "://" in url else f"http://{url}")
         try:
@@ -100,16 +99,12 @@ class Endpoint:
 
         `ca_cert` is a file of certificates to trust; None takes that of the environment variable
         CONCH_CA_CERT.
-
-        Raises:
-            ServerError: `url` is not the URL of a server, a header cannot be sent, or the file has
-                no certificate.
         """
         trusted = os.environ.get(CA_VARIABLE, "") if ca_cert is None else ca_cert
-        found = cls(Address.parse(url), request_headers(api_key, headers), trusted)
-        if found.address.is_secure and trusted:
-            found.trust()
-        return found
+        endpoint = cls(Address.parse(url), request_headers(api_key, headers), trusted)
+        if endpoint.address.is_secure and trusted:
+            endpoint.trust()
+        return endpoint
 
     def trust(self) -> ssl.SSLContext:
         """Return a context with the certificates to trust; raise a ServerError if there is none."""
@@ -131,19 +126,16 @@ def request_headers(
         api_key: Key of the server or of a proxy in front of it, sent as `Authorization: Bearer`.
             None takes that of the environment variable CONCH_API_KEY; an empty one sends none.
         headers: Further headers. One named Authorization takes the place of the key.
-
-    Raises:
-        ServerError: a name or a value cannot be sent. The message does not repeat the value.
     """
-    found: dict[str, str] = {}
+    checked: dict[str, str] = {}
     key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
     if key.strip():
-        found["authorization"] = f"Bearer {key.strip()}"
-        _check("authorization", found["authorization"])
+        checked["authorization"] = f"Bearer {key.strip()}"
+        _check("authorization", checked["authorization"])
     for name, value in (headers or {}).items():
         _check(name, value)
-        found[name.lower()] = value
-    return found
+        checked[name.lower()] = value
+    return checked
 
 
 def _check(name: str, value: str) -> None:

@@ -12,7 +12,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.aio import all_of
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.gateway_live import EVENTS, Event, GatewayStreams
+from conch.client.gateway_live import EVENTS, GatewayEvent, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
-from conch.client.together import all_of
 from conch.families.family import Voice
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
@@ -44,9 +44,7 @@ MAX_PROBE_BYTES = 1 << 20
 def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
     """Ask what answers over HTTP, for CONNECT_TIMEOUT_S at most; return whether it is a gateway.
 
-    Raises:
-        ServerError: nothing answers there, or only a proxy whose server does not.
-        DeadlineError: the server does not answer in time.
+    Raise a ServerError if nothing answers, or only a proxy; a DeadlineError if the answer is late.
     """
     status, body = _got(endpoint, "/health/live", min(timeout_s, CONNECT_TIMEOUT_S))
     if status in (502, 503, 504):
@@ -55,18 +53,14 @@ def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool
 
 
 def voices_of(endpoint: Endpoint) -> list[Voice]:
-    """Return the voices that a gateway speaks with, the default first.
-
-    Raises:
-        ConchError: it does not answer, or with an error.
-    """
+    """Return the voices of a gateway, the default first; raise a ConchError without them."""
     status, body = _got(endpoint, "/v1/audio/voices", CONNECT_TIMEOUT_S)
     if status != 200:
         raise from_answer(status, body, str(endpoint))
-    return msgspec.json.decode(body, type=_Voices).voices
+    return msgspec.json.decode(body, type=_VoiceList).voices
 
 
-class _Voices(msgspec.Struct):
+class _VoiceList(msgspec.Struct):
     voices: list[Voice]
 
 
@@ -74,10 +68,10 @@ def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]
     """Return the status and the body of the answer to a GET."""
     address = endpoint.address
     host, slash, path = address.target.partition("/")
-    kind: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
+    connect: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
     if address.is_secure:
-        kind = partial(http.client.HTTPSConnection, context=endpoint.trust())
-    with contextlib.closing(kind(host, timeout=patience_s)) as connection:
+        connect = partial(http.client.HTTPSConnection, context=endpoint.trust())
+    with contextlib.closing(connect(host, timeout=patience_s)) as connection:
         try:
             connection.connect()
         except OSError as failure:
@@ -124,11 +118,11 @@ def _is_of_gateway(body: bytes) -> bool:
     A proxy may put its own name into the header Server, but leaves the body as it is.
     """
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(body)
-        if isinstance(found, dict):
-            error = found.get("error")
+        answer = json.loads(body)
+        if isinstance(answer, dict):
+            error = answer.get("error")
             is_error = isinstance(error, dict) and {"message", "type", "param", "code"} <= {*error}
-            return is_error or found.get("service") == SERVICE
+            return is_error or answer.get("service") == SERVICE
     return False
 
 
@@ -137,8 +131,7 @@ class GatewayTransport:
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self._endpoint = endpoint
-        connector = connector_to(endpoint, connections)
-        self._session = session_to(endpoint, connector)
+        self._session = session_to(endpoint, connector_to(endpoint, connections))
         self._streams = GatewayStreams(endpoint)
 
     async def infer(self, request: tensors.Request) -> list[Transcript]:
@@ -149,10 +142,7 @@ class GatewayTransport:
             slots = asyncio.Semaphore(BATCH_AT_ONCE)
 
             async def answered(row: int) -> Transcript:
-                async with (
-                    slots,
-                    self._session.post(**await self._arguments(request, row)) as answer,
-                ):
+                async with slots, await self._posted(request, row) as answer:
                     await self._check(answer)
                     return await tensors.read_transcript(await answer.read())
 
@@ -160,12 +150,8 @@ class GatewayTransport:
 
     async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         _check_entry(self._endpoint, request.model, "speech_stream")
-        give_up_at = time.monotonic() + request.timeout_s
-
-        async with explained(self._endpoint, request.timeout_s, give_up_at):
-            arguments = await self._arguments(request, 0, stream="true")
-            answer = await self._session.post(**arguments)
-        async with contextlib.aclosing(self._events(answer, request, give_up_at)) as events:
+        post = partial(self._posted, request, 0, stream="true")
+        async with contextlib.aclosing(self._events(request, post)) as events:
             async for event in events:
                 transcript = await tensors.read_transcript(bytes(event.transcript))
                 if event.type == "transcript.done":
@@ -175,13 +161,13 @@ class GatewayTransport:
                 yield transcript
 
     async def _events(
-        self, answer: Any, request: tensors.Request, give_up_at: float
-    ) -> AsyncGenerator[Event, None]:
-        """Yield the events of an answer, and close it at the end."""
-
-        def in_time() -> contextlib.AbstractAsyncContextManager[None]:
-            return explained(self._endpoint, request.timeout_s, give_up_at)
-
+        self, request: tensors.Request, post: Callable[[], Awaitable[Any]]
+    ) -> AsyncGenerator[GatewayEvent, None]:
+        """Post a request and yield the events of its answer, within the time of the request."""
+        give_up_at = time.monotonic() + request.timeout_s
+        in_time = partial(explained, self._endpoint, request.timeout_s, give_up_at)
+        async with in_time():
+            answer = await post()
         try:
             async with in_time():
                 await self._check(answer)
@@ -205,16 +191,8 @@ class GatewayTransport:
 
     async def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
         _check_entry(self._endpoint, request.model, *SYNTHESIS)
-        give_up_at = time.monotonic() + request.timeout_s
-        headers = {"x-request-id": request.request_id} if request.request_id else {}
-        async with explained(self._endpoint, request.timeout_s, give_up_at):
-            answer = await self._session.post(
-                f"{self._endpoint}{SPEECH}",
-                json=speech_body(request),
-                headers=headers,
-                allow_redirects=False,
-            )
-        async with contextlib.aclosing(self._events(answer, request, give_up_at)) as events:
+        post = partial(self._post, SPEECH, request, json=speech_body(request))
+        async with contextlib.aclosing(self._events(request, post)) as events:
             async for event in events:
                 yield speech_of_event(event, str(request.parameters.get("format", "pcm_f32")))
                 if event.type == "speech.audio.done":
@@ -240,8 +218,8 @@ class GatewayTransport:
         await self._streams.close()
         await self._session.close()
 
-    async def _arguments(self, request: tensors.Request, row: int, **fields: str) -> dict[str, Any]:
-        """Return the arguments of `post` for one audio of a request."""
+    async def _posted(self, request: tensors.Request, row: int, **fields: str) -> Any:
+        """Send one audio of a request, and return the answer."""
         import aiohttp
 
         form = aiohttp.FormData(default_to_multipart=True)
@@ -252,13 +230,16 @@ class GatewayTransport:
         # In a thread: an hour of samples takes a while to write.
         file = await asyncio.to_thread(file_of, request, row)
         form.add_field("file", io.BytesIO(file), filename="audio")
-        return {
-            "url": f"{self._endpoint}{FILES}",
-            "data": form,
-            "headers": {"x-request-id": request.request_id} if request.request_id else {},
-            # Only this server gets the key.
-            "allow_redirects": False,
-        }
+        return await self._post(FILES, request, data=form)
+
+    async def _post(self, path: str, request: tensors.Request, **body: Any) -> Any:
+        headers = {"x-request-id": request.request_id} if request.request_id else {}
+        return await self._session.post(
+            f"{self._endpoint}{path}",
+            headers=headers,
+            allow_redirects=False,  # only this server gets the key
+            **body,
+        )
 
     async def _check(self, answer: Any) -> None:
         """Raise the error of an answer that has another status than 200."""
@@ -302,7 +283,7 @@ def speech_body(request: tensors.Request) -> dict[str, Any]:
     return {"model": "conch", "input": text.decode(), **own, **options}
 
 
-def speech_of_event(event: Event, format: str) -> Speech:
+def speech_of_event(event: GatewayEvent, format: str) -> Speech:
     if event.spoken is None:
         raise ServerError("the answer does not say what was spoken, as a gateway of Conch does")
     if format == "pcm_f32":

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.aio import timeout
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, session_to
-from conch.client.timeouts import timeout
 from conch.session.answers import joined_answers
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.errors import ConchError, OptionError, ServerLostError, SessionError
@@ -32,18 +32,18 @@ BROKEN_OFF = 1006
 """Code in place of that of a close frame, if none came (RFC 6455, section 7.4.1)."""
 
 
-class Event(msgspec.Struct):
-    """What a gateway tells: a message about a stream, or a server-sent event of an answer."""
+class GatewayEvent(msgspec.Struct):
+    """A message about a stream, or a server-sent event of an answer."""
 
     type: str = ""
     transcript: msgspec.Raw = msgspec.Raw(b"{}")
     audio: bytes = b""
-    """As base64 in JSON."""
+    """Sent as base64 in JSON."""
     spoken: Spoken | None = None
     error: Mapping[str, Any] | None = None
 
 
-EVENTS = msgspec.json.Decoder(Event)
+EVENTS = msgspec.json.Decoder(GatewayEvent)
 
 
 class GatewayStreams:
@@ -53,13 +53,13 @@ class GatewayStreams:
         self._endpoint = endpoint
         # Streams last for hours: they must not use up the connections of the requests.
         self._connector = connector_to(endpoint, limit=0)
-        self._open: dict[str, _Stream] = {}
+        self._open: dict[str, _GatewayStream] = {}
 
     async def answer(self, request: tensors.Request, place: StreamPlace) -> Transcript:
         """Send a chunk and return its transcript, or raise its ConchError."""
         stream = self._open.get(place.stream_id)
         if place.starts and (stream is None or stream.has_ended):
-            stream = self._open[place.stream_id] = _Stream(self._endpoint, self._connector)
+            stream = self._open[place.stream_id] = _GatewayStream(self._endpoint, self._connector)
         if stream is None:
             raise SessionError("this stream is not open: it never started, or has ended")
         try:
@@ -79,7 +79,7 @@ class GatewayStreams:
         await self._connector.close()
 
 
-class _Stream:
+class _GatewayStream:
     def __init__(self, endpoint: Endpoint, connector: Any) -> None:
         self._endpoint, self._connector = endpoint, connector
         self.turn = asyncio.Lock()
@@ -89,7 +89,7 @@ class _Stream:
         self._session: Any = None
         self._socket: Any = None
         self._reading: asyncio.Task[None] | None = None
-        self._messages: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._messages: asyncio.Queue[GatewayEvent | None] = asyncio.Queue()
         """Messages of the gateway; None is the end."""
         self._refusal = b""
         """Body of the answer that refuses the WebSocket."""
@@ -150,23 +150,23 @@ class _Stream:
         if self.is_over:
             raise SessionError("this stream has ended; open another")
         try:
-            found: list[Transcript] = []
+            answers: list[Transcript] = []
             for frame in _frames(samples, ends=ends):
                 if not self._has_last:
                     # What the gateway sent before it closed the connection is read all the same.
                     with contextlib.suppress(ConnectionError):
                         await self._socket.send_bytes(frame.tobytes())
-                    found += await self._answers(until_end=False)
+                    answers += await self._answers(until_end=False)
             # It does not say how much of these samples it has heard: only `send` may return it.
-            if self._has_last and (ends or not found):
+            if self._has_last and (ends or not answers):
                 self.is_over = True
                 raise ServerLostError(f"{self._endpoint} has ended the stream: it is about to stop")
             if ends:
                 self.is_over = True
                 with contextlib.suppress(ConnectionError):
                     await self._socket.send_json({"type": "close"})
-                found += await self._answers(until_end=True)
-            if not found:
+                answers += await self._answers(until_end=True)
+            if not answers:
                 raise ServerLostError(
                     f"{self._endpoint} has ended the stream without an answer", had_request=False
                 )
@@ -176,23 +176,23 @@ class _Stream:
             # An answer may be under way, which must not be taken for the next one.
             self.is_over = True
             raise
-        return joined_answers(found)
+        return joined_answers(answers)
 
     async def _answers(self, *, until_end: bool) -> list[Transcript]:
         """Return the answers up to that of a frame, or to the end.
 
         The last one of a Triton stream that the gateway replaces comes before that of the frame.
         """
-        found: list[Transcript] = []
+        answers: list[Transcript] = []
         while (message := await self._message()).type != "end":
             if message.type == "transcript":
-                found.append(Transcript.from_json(bytes(message.transcript)))
-                if not until_end and not found[-1].is_final:
-                    return found
+                answers.append(Transcript.from_json(bytes(message.transcript)))
+                if not until_end and not answers[-1].is_final:
+                    return answers
         self._has_last = True
-        return found
+        return answers
 
-    async def _message(self) -> Event:
+    async def _message(self) -> GatewayEvent:
         """Return the next message; raise it if it is an error, or if there is none."""
         message = await self._messages.get()
         if message is not None:

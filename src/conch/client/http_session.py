@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from conch.client import tensors
+from conch.client.aio import timeout
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.timeouts import timeout
 from conch.wire.errors import ConchError
 
 
@@ -39,13 +39,9 @@ def session_to(endpoint: Endpoint, connector: Any, **settings: Any) -> Any:
 async def explained(
     endpoint: Endpoint, timeout_s: float, give_up_at: float | None = None
 ) -> AsyncIterator[None]:
-    """Give up in time, and raise the errors of aiohttp as Conch's.
+    """Give up in time by a DeadlineError, and raise the errors of aiohttp as a ServerLostError.
 
     The time begins now, or ends at `give_up_at`, by `time.monotonic`.
-
-    Raises:
-        DeadlineError: the time is over.
-        ServerLostError: the server cannot be reached, or was lost.
     """
     import aiohttp
 

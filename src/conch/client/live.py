@@ -6,7 +6,10 @@ are joined, is in `conch.session`.
 
 import asyncio
 import contextlib
+import math
+import secrets
 import time
+import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +21,6 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.poison import MAX_LOSSES, blames, refusal
-from conch.client.server_stream import NOTHING, Infer, ServerStream
 from conch.session.joined_streams import JoinedStreams
 from conch.wire.errors import (
     ConchError,
@@ -32,12 +34,74 @@ from conch.wire.errors import (
 )
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
+from conch.wire.stream_place import StreamPlace
+
+Infer = Callable[[tensors.Request], Awaitable[Transcript]]
+"""Sends the request of a chunk and returns the answer."""
+
+NOTHING = np.zeros(0, np.float32)
+"""The last chunk of a stream whose samples were all sent."""
+
+
+class ServerStream:
+    """One live stream of a server, from its first chunk to its last.
+
+    Args:
+        common: What all requests share; the first one has its parameters.
+        sample_rate: Hz of the chunks.
+        is_kept: Whether a stream whose first chunk was lost on its way counts as open.
+    """
+
+    def __init__(
+        self, infer: Infer, common: tensors.Request, sample_rate: int, *, is_kept: bool
+    ) -> None:
+        self._infer, self._common, self._sample_rate = infer, common, sample_rate
+        self._is_kept = is_kept
+        self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
+        self.has_started = self.has_ended = False
+
+    async def send(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
+        """Send the next samples [N] and return the answer; after an error START or END repeats."""
+        starts = not self.has_started
+        options = self._common.parameters if starts else {}
+        request = self._request(samples, options, starts=starts, ends=ends)
+        self.has_started, self.has_ended = True, ends
+        try:
+            return await self._infer(request)
+        except ConchError as error:
+            # A stream whose START was lost on its way may be there.
+            if starts and not (self._is_kept and type(error) is ServerLostError):
+                self.has_started = False
+            if ends:
+                self.has_ended = False
+            raise
+
+    async def abandon(self, timeout_s: float = math.inf) -> None:
+        """End the stream without reading its last text, in the time of a chunk at most."""
+        request = self._request(NOTHING, {"abandon": True}, starts=False, ends=True)
+        await self._infer(replace(request, timeout_s=min(timeout_s, request.timeout_s)))
+
+    def _request(
+        self,
+        samples: NDArray[Any],
+        parameters: Mapping[str, tensors.OptionValue],
+        *,
+        starts: bool,
+        ends: bool,
+    ) -> tensors.Request:
+        return replace(
+            self._common,
+            inputs=tensors.chunk_tensors(samples, self._sample_rate),
+            parameters={"session": self._session, **parameters},
+            place=StreamPlace(self._id, starts, ends),
+        )
+
 
 RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
 START_SAMPLES = 1600
-"""Most samples of the chunk that opens another stream. A proxy without a server answers so little,
-and breaks off a connection that is still sending."""
+"""Most samples of the chunk that opens another stream. A proxy without a server breaks off a
+connection that is still sending more."""
 BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 PIECE_S = 1.0
@@ -53,7 +117,7 @@ class Resumption:
     """A server was lost, and the stream went on in another one."""
 
     error: ConchError
-    """What the loss was noticed by."""
+    """The error by which the loss was noticed."""
     audio_s: float
     """Where the new stream begins: seconds from the start of the first one."""
     sent_again_s: float
@@ -76,7 +140,7 @@ class AsyncLiveStream:
         sample_rate: int,
         timeout_s: float,
         model: str,
-        options: RecognitionOptions | Mapping[str, tensors.Option],
+        options: RecognitionOptions | Mapping[str, tensors.OptionArgument],
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = 0.0,
@@ -93,8 +157,6 @@ class AsyncLiveStream:
             elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
                 there. The first chunk may look for another server too.
             joined: Joins the streams of a session that has several of these; with `resume_s`.
-            now: Clock of the attempts, in seconds.
-            sleep: Waits between them.
         """
         parsed = tensors.checked(options, live=True)
         if not resume_s >= 0:
@@ -103,7 +165,7 @@ class AsyncLiveStream:
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
         self._infer, self._elsewhere = infer, elsewhere
         self._common = tensors.Request(model, {}, parsed.sent, timeout_s, request_id=request_id)
-        """What the requests of all chunks share."""
+        """Fields that the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
         self.joined = joined or JoinedStreams(sample_rate, keeps_segments=keep_segments)
@@ -190,7 +252,7 @@ class AsyncLiveStream:
             try:
                 return await self._answered(samples, ends=ends)
             finally:
-                self.joined.drop_audio()
+                self.joined.kept.drop_before(self.joined.kept_from)
 
     async def _answered(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
         """Send a chunk [N] in the present stream, or in another one if it is lost."""
@@ -274,8 +336,8 @@ class AsyncLiveStream:
                 retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
                 wait_s = max(pause_s, float(retry_s or 0))
                 if self._now() + wait_s >= give_up_at:
-                    kind = ServerLostError if self._losses else UnreachableError
-                    raise kind(f"{GAVE_UP}: {error}") from error
+                    error_type = ServerLostError if self._losses else UnreachableError
+                    raise error_type(f"{GAVE_UP}: {error}") from error
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
@@ -324,10 +386,7 @@ def _is_refusal(error: ConchError) -> bool:
 
 
 def _pieces(chunks: Sequence[NDArray[Any]], most: int) -> Iterator[NDArray[Any]]:
-    """Yield chunks of samples joined to pieces of one type, each of at most this many samples.
-
-    The first piece opens a stream and is short.
-    """
+    """Yield chunks as pieces of one type and at most `most` samples; the first opens a stream."""
     for _, group in groupby(chunks, key=lambda chunk: chunk.dtype):
         samples = np.concatenate([*group])
         yield samples[:START_SAMPLES]

@@ -48,7 +48,7 @@ class Losses:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._losses: dict[str, _Loss] = {}
-        """In order of time."""
+        """Losses by name, the oldest first."""
 
     def is_suspect(self, name: str = "") -> bool:
         """Return whether a request has lost a server; it is sent again alone."""

@@ -1,4 +1,7 @@
-"""The voices that a user has enrolled: a file each, which nobody else can read."""
+"""The voices that a user has enrolled: a file each, which nobody else can read.
+
+A file that cannot be read or written, or a name that no file can have, is a ConfigError.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,20 +36,12 @@ def speakers_home() -> Path:
 
 
 def enrolled_voices() -> list[EnrolledVoice]:
-    """Return all enrolled voices, by name.
-
-    Raises:
-        ConfigError: a file cannot be read.
-    """
+    """Return all enrolled voices, by name."""
     return [_read(path) for path in sorted(speakers_home().glob("*.json"))]
 
 
 def known_speakers(names: Iterable[str] = ()) -> list[dict[str, str]]:
-    """Return enrolled voices as the option `known_speakers` takes them; without names, all.
-
-    Raises:
-        ConfigError: a name is not enrolled, or a file cannot be read.
-    """
+    """Return enrolled voices as the option `known_speakers` takes them; without names, all."""
     voices = [_read(voice_file(name)) for name in names] or enrolled_voices()
     return [
         {"name": item.name, "embedding": item.embedding, "model": item.model} for item in voices
@@ -54,11 +49,7 @@ def known_speakers(names: Iterable[str] = ()) -> list[dict[str, str]]:
 
 
 def keep(voice: EnrolledVoice) -> Path:
-    """Write a voice to its file, in place of one with its name, and return the file.
-
-    Raises:
-        ConfigError: it cannot be written, or the name is none of a file.
-    """
+    """Write a voice to its file, in place of one with its name, and return the file."""
     path = voice_file(voice.name)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,11 +61,7 @@ def keep(voice: EnrolledVoice) -> Path:
 
 
 def voice_file(name: str) -> Path:
-    """Return the file of a name, which need not exist.
-
-    Raises:
-        ConfigError: the name is none of a file.
-    """
+    """Return the file of a name, which need not exist."""
     problem = check_name(name)
     if problem or "/" in name or name.startswith("."):
         raise ConfigError(f"{name!r:.80}: {problem or 'a name has no / and begins with no dot'}")

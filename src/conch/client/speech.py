@@ -63,8 +63,8 @@ class Parts:
     async def read(self, texts: Iterable[str] | AsyncIterable[str]) -> None:
         """Add texts as they come, no faster than parts are taken; `each` raises their errors."""
         try:
-            async with aclosing(_each(texts)) as found:
-                async for text in found:
+            async with aclosing(_each(texts)) as incoming:
+                async for text in incoming:
                     self.add(text)
                     while sum(map(len, self._full)) >= self._longest:
                         await self._next_change()

@@ -1,8 +1,12 @@
-"""The clients for plain, blocking code: those for asyncio, run in a thread."""
+"""The client for blocking code: it runs the client for asyncio on an event loop in a thread."""
 
-from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+import asyncio
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from concurrent.futures import Future
+from functools import partial, wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from numpy.typing import NDArray
 
@@ -10,12 +14,82 @@ from conch.client import tensors
 from conch.client.asynchronous import AsyncClient
 from conch.client.endpoint import DEFAULT_URL
 from conch.client.live import AsyncLiveStream, Resumption
-from conch.client.portal import Portal
 from conch.wire.result import Transcript
+
+END_S = 2.0
+"""Seconds for the connections to close."""
 
 Settings = ParamSpec("Settings")
 Begun = TypeVar("Begun")
+
 Answer = TypeVar("Answer")
+
+Item = TypeVar("Item")
+
+
+class Portal:
+    """An event loop in a thread of its own, from the first call to `close`. Threads may share it.
+
+    A call after `close` starts another thread.
+
+    Args:
+        at_end: Closes the connections, in the event loop, before it ends.
+    """
+
+    def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:
+        self._at_end = at_end
+        self._starting = threading.Lock()
+        self._running: _Running | None = None
+        self._end: Callable[[], object] = lambda: None
+
+    def run(self, coroutine: Coroutine[Any, Any, Item]) -> Item:
+        """Return what a coroutine returns, or raise what it raises; Ctrl-C cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._started().loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # one that has failed is not changed by this
+            raise
+
+    def each(self, items: AsyncGenerator[Item, None]) -> Generator[Item, None, None]:
+        """Yield the items of an asynchronous generator; leaving this one closes it."""
+        running = self._started()
+        turns = asyncio.Lock()  # closing waits for a step that is being cancelled
+        end: Any = object()
+
+        async def following() -> Item:
+            async with turns:
+                return await anext(items, end)
+
+        async def close() -> None:
+            async with turns:
+                await items.aclose()
+
+        try:
+            while (item := self.run(following())) is not end:
+                yield item
+        finally:
+            if running is self._running:  # or its end has closed the generator
+                closing = asyncio.run_coroutine_threadsafe(close(), running.loop)
+                if threading.current_thread() is not running.thread:  # where garbage is collected
+                    closing.result()
+
+    def close(self) -> None:
+        """End the thread; what it runs is cancelled."""
+        with self._starting:
+            self._running = None
+            self._end()
+
+    def _started(self) -> "_Running":
+        with self._starting:
+            if self._running is None:
+                started: Future[_Running] = Future()
+                target = partial(asyncio.run, _serve(started, self._at_end))
+                threading.Thread(target=target, name="conch-client", daemon=True).start()
+                self._running = started.result()
+                # At the end of the program too, where aiohttp would complain of open connections.
+                self._end = weakref.finalize(self, _end, self._running)
+            return self._running
 
 
 class LiveStream:
@@ -67,17 +141,7 @@ class Client:
     same errors. `stream` returns an iterator, and `live` a `LiveStream`.
 
     Threads may share a client. It runs an `AsyncClient` in a thread of its own, from the first call
-    to `close`.
-
-    Args:
-        url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
-        timeout_s: Seconds until a call without a `timeout_s` of its own gives up.
-        api_key: As of `AsyncClient`.
-        headers: As of `AsyncClient`.
-        ca_cert: As of `AsyncClient`.
-
-    Raises:
-        ServerError: `url` is not the URL of a server, or a header cannot be sent.
+    to `close`. Its arguments are those of `AsyncClient` with the same names.
     """
 
     def __init__(
@@ -118,3 +182,22 @@ class Client:
     """Open a live stream; see `AsyncClient.live`."""
     is_ready = _blocking(AsyncClient.is_ready, Portal.run)
     """Return whether the server takes requests for a model; see `AsyncClient.is_ready`."""
+
+
+class _Running(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    thread: threading.Thread
+    stop: asyncio.Event
+
+
+async def _serve(started: "Future[_Running]", at_end: Callable[[], Awaitable[None]]) -> None:
+    running = _Running(asyncio.get_running_loop(), threading.current_thread(), asyncio.Event())
+    started.set_result(running)
+    await running.stop.wait()
+    await at_end()
+
+
+def _end(running: _Running) -> None:
+    running.loop.call_soon_threadsafe(running.stop.set)
+    if threading.current_thread() is not running.thread:
+        running.thread.join(END_S)

@@ -1,6 +1,7 @@
 """Convert audio and options to tensors, tensors to transcripts, and status codes to errors.
 
-All transports use these functions, which know nothing of HTTP or gRPC.
+All transports use these functions, which know nothing of HTTP or gRPC. A file that cannot be read
+or an array that is no waveform is an AudioError, a wrong option an OptionError.
 """
 
 import asyncio
@@ -61,7 +62,7 @@ integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others.""
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
 
-Option: TypeAlias = OptionValue | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+OptionArgument: TypeAlias = OptionValue | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """An `OptionValue`, or for `known_speakers` what stands for its text: see `values_of`."""
 
 Result: TypeAlias = NDArray[Any] | None
@@ -140,7 +141,7 @@ def build(
     timeout_s: float | None,
     model: str,
     request_id: str,
-    options: RecognitionOptions | Mapping[str, Option],
+    options: RecognitionOptions | Mapping[str, OptionArgument],
     *,
     default_timeout_s: float,
 ) -> Request:
@@ -149,10 +150,6 @@ def build(
     Only the given options are sent, so that the server's own defaults apply. `timeout_s` is also
     sent, as `deadline_ms`: a server does not notice when an HTTP client gives up, and would finish
     the work. Without it the client waits `default_timeout_s`, and there is no deadline.
-
-    Raises:
-        OptionError: an option is unknown, mistyped or out of range.
-        AudioError: a file cannot be read, or an array is not a waveform.
     """
     parameters = {**time_limits(timeout_s), **checked(options).sent}
     return Request(
@@ -165,27 +162,19 @@ def build(
 
 
 def checked(
-    options: RecognitionOptions | Mapping[str, Option], *, live: bool = False
+    options: RecognitionOptions | Mapping[str, OptionArgument], *, live: bool = False
 ) -> RecognitionOptions:
-    """Return options after their one check by a client, which those of `parse` have passed.
-
-    Raises:
-        OptionError: an option is unknown, mistyped or out of range.
-        AudioError: a file of `known_speakers` cannot be read.
-    """
+    """Return options after their one check by a client, which those of `parse` have passed."""
     if isinstance(options, RecognitionOptions):
         return options
     return RecognitionOptions.parse(values_of(options), live=live)
 
 
-def values_of(options: Mapping[str, Option]) -> dict[str, Any]:
+def values_of(options: Mapping[str, OptionArgument]) -> dict[str, Any]:
     """Return options with a text for `known_speakers`.
 
     It may be a list of objects as the option has them, in which an embedding may be an array and an
     audio bytes or a Path, or a dict with the embedding, bytes or path of each name.
-
-    Raises:
-        AudioError: a file cannot be read.
     """
     known: Any = options.get("known_speakers", "")
     if isinstance(known, str):
@@ -205,7 +194,7 @@ def values_of(options: Mapping[str, Option]) -> dict[str, Any]:
 
 
 def time_limits(timeout_s: float | None) -> dict[str, OptionValue]:
-    """Return the options that end a server's work in time; raise an OptionError unless above 0."""
+    """Return the options that end a server's work in time; the time is above 0."""
     if timeout_s is None:
         return {}
     if not timeout_s > 0:
@@ -218,14 +207,13 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
 
     Waveforms give WAV FP32 [B, longest], padded with zeros, and WAV_LENS and SAMPLE_RATE INT32
     [B, 1]. If all are int16, they give PCM16 INT16 in place of WAV. Files give AUDIO BYTES [B, 1].
-
-    Raises:
-        AudioError: a file cannot be read, an array is not a waveform, or both kinds are mixed.
     """
-    kinds = {isinstance(audio, np.ndarray) for audio in audios}
-    if len(kinds) != 1:
-        raise AudioError("a batch holds waveforms or files, not both" if kinds else "no audio")
-    if kinds == {False}:
+    are_waveforms = {isinstance(audio, np.ndarray) for audio in audios}
+    if len(are_waveforms) != 1:
+        raise AudioError(
+            "a batch holds waveforms or files, not both" if are_waveforms else "no audio"
+        )
+    if are_waveforms == {False}:
         files = np.empty((len(audios), 1), dtype=np.object_)
         files[:, 0] = [_encoded(audio) for audio in audios]
         return {"AUDIO": files}
@@ -243,10 +231,7 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
 
 
 def live_samples(chunk: NDArray[Any]) -> NDArray[Any]:
-    """Return the samples of a live chunk as they are sent: int16 or float32 [N]; N may be 0.
-
-    Raise an AudioError if the chunk is not a waveform.
-    """
+    """Return the samples of a live chunk as they are sent: int16 or float32 [N]; N may be 0."""
     (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
     return samples[: len(chunk)]
 
@@ -269,8 +254,8 @@ async def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript
     """
     shapes = [(rows, 1), (1,)] if rows == 1 else [(rows, 1)]
     if result is None or result.shape not in shapes:
-        found = "none" if result is None else f"shape {list(result.shape)}"
-        raise ServerError(f"expected the output RESULT of shape [{rows}, 1], found {found}")
+        shape = "none" if result is None else f"shape {list(result.shape)}"
+        raise ServerError(f"expected the output RESULT of shape [{rows}, 1], found {shape}")
     return [await read_transcript(text) for text in result.flat]
 
 
@@ -313,8 +298,8 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     if any(words in message for words in foreign.STOPPING):
         return UnavailableError(f"{url} is about to stop, and takes no more audio")
     if name in {"503", "UNAVAILABLE"}:
-        kind = UnavailableError if foreign.GRPC_OF_PROXY in message else OverloadedError
-        return kind(message)
+        error_type = UnavailableError if foreign.GRPC_OF_PROXY in message else OverloadedError
+        return error_type(message)
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)
     if name in {"400", "413", "INVALID_ARGUMENT"}:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.aio import timeout
 from conch.client.endpoint import Address, Endpoint
 from conch.client.speech import Speech, speech_of
-from conch.client.timeouts import timeout
 from conch.wire import foreign
 from conch.wire.errors import AudioError, ConchError, from_wire
 from conch.wire.health import Health
@@ -264,8 +264,8 @@ def grpc_bytes(request: tensors.Request) -> bytes:
     for name in request.outputs:
         head.outputs.add(name=name)
     for name, tensor in request.inputs.items():
-        kind = np_to_triton_dtype(tensor.dtype)
-        head.inputs.add(name=name, datatype=kind, shape=tensor.shape)
+        datatype = np_to_triton_dtype(tensor.dtype)
+        head.inputs.add(name=name, datatype=datatype, shape=tensor.shape)
     for option, value in {**request.sequence, **request.parameters}.items():
         setattr(head.parameters[option], _PARAMETERS[type(value)], value)
     message = io.BytesIO()
@@ -290,11 +290,11 @@ def _content(tensor: NDArray[Any]) -> Iterator[Any]:
 
 def _varint(number: int) -> bytes:
     """Return a number as protobuf writes lengths: seven bits a byte, the lowest first."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def size_of(request: tensors.Request) -> int:

@@ -46,6 +46,8 @@ class HttpTransport:
 
     async def _answer(self, request: tensors.Request) -> Any:
         """Return the answer to a request as an `InferResult`."""
+        import tritonclient.http as tritonhttp
+
         body, json_bytes = body_of(request)
         headers = {**UNCOMPRESSED, **request.headers}
         if json_bytes is not None:
@@ -62,7 +64,9 @@ class HttpTransport:
             content = await answer.read()
         if answer.status != 200:
             raise _error(answer.status, content, str(self._endpoint))
-        return _result_of(content, answer.headers.get(JSON_BYTES))
+        return tritonhttp.InferenceServerClient.parse_response_body(
+            content, header_length=answer.headers.get(JSON_BYTES)
+        )
 
     def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         raise self._no_streams()
@@ -103,10 +107,7 @@ def _error(status: int, body: bytes, url: str) -> ConchError:
 
 
 def body_of(request: tensors.Request) -> tuple[bytes, int | None]:
-    """Return the body of a request over HTTP, and the length of the JSON in front of its tensors.
-
-    The length is None if the body has no tensors.
-    """
+    """Return the body of a request over HTTP, and the length of its JSON if tensors follow it."""
     import tritonclient.http as tritonhttp
     from tritonclient.utils import np_to_triton_dtype
 
@@ -122,10 +123,3 @@ def body_of(request: tensors.Request) -> tuple[bytes, int | None]:
         **request.sequence,
     )
     return body
-
-
-def _result_of(body: bytes, json_bytes: str | None) -> Any:
-    """Return the tensors of a body that begins with JSON of this length."""
-    import tritonclient.http as tritonhttp
-
-    return tritonhttp.InferenceServerClient.parse_response_body(body, header_length=json_bytes)

@@ -43,9 +43,9 @@ def caller_with(gateway: Gateway, secret: str, *, takes_secrets: bool = False) -
     if (key := gateway.keys.find(secret)) is not None:
         return gateway.caller(key)
     if takes_secrets:
-        found = gateway.secrets.find(secret)
-        if found is not None and found.until > time.time() and gateway.keys.has(found.key):
-            return gateway.caller(found.key)
+        issued = gateway.secrets.find(secret)
+        if issued is not None and issued.until > time.time() and gateway.keys.has(issued.key):
+            return gateway.caller(issued.key)
     raise _unauthorised("the API key is not one of this server's", code="invalid_api_key")
 
 
@@ -127,8 +127,8 @@ def cors_headers(request: web.Request) -> dict[str, str]:
     if request.method == hdrs.METH_OPTIONS:
         headers[hdrs.ACCESS_CONTROL_ALLOW_METHODS] = "GET, POST, OPTIONS"
         # OpenAI's client adds headers x-stainless-*, more with each version.
-        asked = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS, _ALLOWED_HEADERS)
-        headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = asked
+        requested = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS, _ALLOWED_HEADERS)
+        headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = requested
         headers[hdrs.ACCESS_CONTROL_MAX_AGE] = "3600"
     return headers
 

@@ -1,4 +1,4 @@
-"""The web application of a gateway: its routes, and what every request passes through."""
+"""The web application of a gateway: routes, middleware, pages of the UI, health and metrics."""
 
 import asyncio
 import difflib
@@ -6,24 +6,27 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from importlib import resources
+from pathlib import PurePosixPath
 from typing import TypeAlias
 
 from aiohttp import hdrs, web
 
+from conch.client.gateway import SERVICE
 from conch.client.triton_grpc import TRACEPARENT
-from conch.gateway import health, models, openapi, options, speech, static
+from conch.gateway import models, openapi, speech
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
-from conch.gateway.answer_log import log_answer
+from conch.gateway.bodies import sent
 from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError, api_error
-from conch.gateway.sending import sent
+from conch.gateway.metrics import log_answer
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-PLACE_IN_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
@@ -37,6 +40,27 @@ _ELSEWHERE = {
 }
 """Addresses here by those of other speech servers and of Kubernetes."""
 
+_PAGE_POLICY = (
+    "default-src 'self'; connect-src 'self' ws: wss:; "
+    "media-src 'self' blob:; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+"""Content security policy: nothing from other hosts, and no scripts or styles inside the HTML."""
+_PAGE_HEADERS = {
+    "Content-Security-Policy": _PAGE_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "microphone=(self)",
+    # A new version of Conch must not meet the old one's files.
+    "Cache-Control": "no-cache",
+}
+_PAGE_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
 
 def make_app(gateway: Gateway) -> web.Application:
     app = web.Application(middlewares=[sent, _observed, _checked])
@@ -48,31 +72,81 @@ def make_app(gateway: Gateway) -> web.Application:
             web.get("/v1/audio/voices", speech.list_voices),
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),
-            web.get("/v1/options", options.list_options),
-            web.get("/v1/components", options.list_components),
-            web.get("/health/live", health.live),
-            web.get("/health/ready", health.ready),
-            web.get("/metrics", health.metrics),
+            web.get("/v1/options", openapi.list_options),
+            web.get("/v1/components", openapi.list_components),
+            web.get("/health/live", live),
+            web.get("/health/ready", ready),
+            web.get("/metrics", metrics),
             web.get("/openapi.json", openapi.document),
-            web.get("/docs", static.page("docs.html")),
-            web.get("/", static.page("index.html")),
-            web.get("/favicon.ico", static.page("favicon.svg")),
-            web.get(r"/page/{name:\w[\w.-]*}", static.page()),
+            web.get("/docs", page("docs.html")),
+            web.get("/", page("index.html")),
+            web.get("/favicon.ico", page("favicon.svg")),
+            web.get(r"/page/{name:\w[\w.-]*}", page()),
         ]
     )
     return app
+
+
+def page(name: str = "") -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the handler of a file; by default of the one that the path of the request names."""
+
+    async def answer(request: web.Request) -> web.Response:
+        file = name or request.match_info["name"]
+        content_type = _PAGE_TYPES.get(PurePosixPath(file).suffix)
+        package = resources.files("conch.gateway")
+        paths = [package / folder / file for folder in ("page", "viewer")]
+        existing = [path for path in paths if path.is_file()]
+        if content_type is None or not existing:
+            raise web.HTTPNotFound
+        return web.Response(
+            body=existing[0].read_bytes(), headers={**_PAGE_HEADERS, "Content-Type": content_type}
+        )
+
+    return answer
+
+
+async def live(request: web.Request) -> web.Response:
+    """Answer that a gateway runs; Conch's client looks for `service`."""
+    return web.json_response({"status": "live", "service": SERVICE})
+
+
+async def ready(request: web.Request) -> web.Response:
+    """Answer whether the gateway takes work, and a server with all components is ready."""
+    gateway = request.app[GATEWAY]
+    if gateway.draining.is_set():
+        return web.json_response({"status": "stopping"}, status=503)
+    if not gateway.servers.is_ready:
+        return web.json_response({"status": "no speech server is ready"}, status=503)
+    if away := gateway.servers.away:
+        status = {"status": "components do not answer", "components": away}
+        return web.json_response(status, status=503)
+    return web.json_response({"status": "ready"})
+
+
+async def metrics(request: web.Request) -> web.Response:
+    return web.Response(
+        body=request.app[GATEWAY].metrics.as_text(),
+        headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+    )
+
+
+def enter_trace(headers: Mapping[str, str]) -> str:
+    """Enter the trace that headers name, if any, and return their request id, or a new one."""
+    traceparent = headers.get("traceparent", "")
+    TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
+    sent_id = headers.get("x-request-id", "")
+    return sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
 
 
 @web.middleware
 async def _observed(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Give a request its id, turn errors into answers, and count and log the outcome."""
     gateway = request.app[GATEWAY]
-    sent_id = request.headers.get("x-request-id", "")
-    request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
-    # One task answers all requests of a connection: each sets its own.
-    traceparent = request.headers.get("traceparent", "")
-    TRACEPARENT.set(traceparent if PLACE_IN_TRACE.fullmatch(traceparent) else "")
-    route = _route_of(request)
+    # One task answers all requests of a connection: each enters its own trace.
+    request[REQUEST_ID] = enter_trace(request.headers)
+    # The pattern of the path: a label with few values.
+    resource = request.match_info.route.resource
+    route = resource.canonical if resource is not None else "other"
     began = time.monotonic()
     status = 499
     try:
@@ -116,18 +190,11 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Check the page and the key of a request."""
     check_origin(request)
     request[CALLER] = caller_of(request)
     if request.method == hdrs.METH_OPTIONS and hdrs.ORIGIN in request.headers:
         return web.Response(status=204)
     return await handler(request)
-
-
-def _route_of(request: web.Request) -> str:
-    """Return the pattern of a request's path: a label with few values."""
-    resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else "other"
 
 
 def _error_answer(request: web.Request, error: ApiError) -> web.Response:

@@ -21,9 +21,9 @@ class Door:
     address: str
     """Path, full name of a method of gRPC, or name of the work in logs and metrics."""
     takes: Literal["file", "live audio", "text", "live text", "transcript", "settings"]
-    """What is live is held open while the client speaks or writes, for `max_session_s` at most."""
+    """Live content comes while the client speaks or writes, for `max_session_s` at most."""
     answered_by: str
-    """What answers, as `module:name` in this package."""
+    """The handler, as `module:name` in this package."""
     max_message_bytes: int = 0
     """Largest body, frame or event; 0 for the setting `max_body_mb`."""
 
@@ -38,13 +38,13 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port beside that of HTTP."""
+    """A further port, for another protocol than HTTP."""
 
     name: str
-    """In lower case, the setting with its address."""
+    """Name of the protocol; in lower case it is the setting with the address."""
     transport: Literal["grpc", "tcp"]
     opened_by: str
-    """What serves it inside a block and yields its number, as `module:name` in this package."""
+    """The context manager that serves it and yields its number, as `module:name` here."""
 
     @property
     def opener(self) -> Any:
@@ -52,7 +52,7 @@ class Port:
 
 
 PORTS = (
-    Port("wyoming", "tcp", "wyoming.server:listening"),
+    Port("wyoming", "tcp", "wyoming.connection:listening"),
     Port("Riva", "grpc", "riva.server:listening"),
 )
 
@@ -80,13 +80,17 @@ REALTIME = Door(
 )
 LISTEN = Door("listen", "websocket", "/v1/listen", "live audio", "listen:listen", 4 * MIB)
 SPEAK = Door("speak", "websocket", "/v1/speak", "live text", "speak:speak", MIB)
-RIVA_FILE = Door("riva-file", "grpc", f"{_ASR}/Recognize", "file", "riva.hearing:recognize")
+RIVA_FILE = Door("riva-file", "grpc", f"{_ASR}/Recognize", "file", "riva.recognition:recognize")
 RIVA_STREAM = Door(
-    "riva-stream", "grpc", f"{_ASR}/StreamingRecognize", "live audio", "riva.hearing:stream"
+    "riva-stream", "grpc", f"{_ASR}/StreamingRecognize", "live audio", "riva.recognition:stream"
 )
-RIVA_SPEECH = Door("riva-speech", "grpc", f"{_TTS}/Synthesize", "text", "riva.speaking:synthesize")
+RIVA_SPEECH = Door("riva-speech", "grpc", f"{_TTS}/Synthesize", "text", "riva.synthesis:synthesize")
 RIVA_SPEAK = Door(
-    "riva-speak", "grpc", f"{_TTS}/SynthesizeOnline", "live text", "riva.speaking:synthesize_online"
+    "riva-speak",
+    "grpc",
+    f"{_TTS}/SynthesizeOnline",
+    "live text",
+    "riva.synthesis:synthesize_online",
 )
 _WYOMING = "wyoming.connection:WyomingConnection"
 WYOMING_LISTEN = Door(

@@ -23,20 +23,11 @@ _ADDRESS = re.compile(r"grpcs?://\S+?(?=[:,;]?(\s|$))")
 _NEVER_AGAIN = {"x-should-retry": "false"}
 """Header that keeps OpenAI's clients from repeating a request that would fail again."""
 
-
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 class ApiError(Exception):
-    """An error to answer a client with.
-
-    Args:
-        status: HTTP status.
-        message: The problem, and the values that are right.
-        param: Field of the request that is wrong.
-        code: Name of the error for programs.
-        headers: Headers of the answer.
-    """
+    """An error to answer a client with; `param` is the field that is wrong, `code` for programs."""
 
     def __init__(
         self,
@@ -53,7 +44,7 @@ class ApiError(Exception):
 
     @property
     def type(self) -> str:
-        """Return OpenAI's name of this kind of error."""
+        """OpenAI's name of this kind of error."""
         otherwise = "server_error" if self.status >= 500 else "invalid_request_error"
         return _TYPES.get(self.status, otherwise)
 
@@ -118,5 +109,5 @@ def api_error(failure: Exception) -> ApiError:
 
 def _option_in(message: str) -> str | None:
     """Return the option that a message names, None if it names none."""
-    found = re.search(r"option '(\w+)'", message)
-    return found[1] if found else None
+    match = re.search(r"option '(\w+)'", message)
+    return match[1] if match else None

@@ -34,42 +34,44 @@ CONTENT_TYPES = {
     "seglst": "application/json",
 }
 LEAST_LOGPROB = -100.0
-"""Stands for a probability of 0, and for an unknown one."""
+"""Logarithm that stands for a probability of 0, and for an unknown one."""
 MAX_HEADER = 1500
 """Characters of the header of warnings: proxies take 4 to 8 kB of headers."""
 RECORDING = "audio"
 """Name of every recording in CTM and STM: a form need not name its file."""
 
 
-def body(transcript: Transcript, asked: FileRequest) -> str:
+def body(transcript: Transcript, request: FileRequest) -> str:
     """Return the answer to a request in the format that it asks for."""
-    transcript = _with_warnings(transcript, asked)
-    match asked.format:
+    transcript = _with_warnings(transcript, request)
+    match request.format:
         case "conch":
             return transcript.to_json()
         case "json":
-            return strict_json(plain(transcript, asked))
+            answer = plain(transcript, request)
         case "diarized_json":
-            return strict_json(diarized(transcript))
+            answer = diarized(transcript)
         case "diarization":
-            return strict_json(who_speaks(transcript))
+            answer = who_speaks(transcript)
         case "verbose_json":
-            return strict_json(verbose(transcript, asked))
-    return FORMATS[asked.format](transcript, RECORDING)
+            answer = verbose(transcript, request)
+        case _:
+            return FORMATS[request.format](transcript, RECORDING)
+    return strict_json(answer | _warnings(transcript))
 
 
-def _with_warnings(transcript: Transcript, asked: FileRequest) -> Transcript:
+def _with_warnings(transcript: Transcript, request: FileRequest) -> Transcript:
     """Return a transcript with the warnings about the request first."""
-    return replace(transcript, warnings=(*asked.warnings, *transcript.warnings))
+    return replace(transcript, warnings=(*request.warnings, *transcript.warnings))
 
 
-def headers(asked: FileRequest, of_audio: Sequence[str] = ()) -> dict[str, str]:
+def headers(request: FileRequest, of_audio: Sequence[str] = ()) -> dict[str, str]:
     """Return headers with the ignored fields, and as many warnings as they have room for."""
-    found = ignored_header(asked.ignored)
-    warnings = [*asked.warnings, *of_audio]
+    ignored = ignored_header(request.ignored)
+    warnings = [*request.warnings, *of_audio]
     while len(text := json.dumps(warnings)) > MAX_HEADER:  # in ASCII
         warnings.pop()
-    return {**found, "x-conch-warnings": text} if warnings else found
+    return {**ignored, "x-conch-warnings": text} if warnings else ignored
 
 
 def ignored_header(names: Iterable[str]) -> dict[str, str]:
@@ -83,24 +85,23 @@ def _warnings(transcript: Transcript) -> dict[str, Any]:
     return {"warnings": list(transcript.warnings)} if transcript.warnings else {}
 
 
-def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
+def plain(transcript: Transcript, request: FileRequest) -> dict[str, Any]:
     """Return the body of format json."""
     answer: dict[str, Any] = {"text": transcript.text, "usage": usage(transcript.duration)}
-    if asked.has_logprobs:
+    if request.has_logprobs:
         answer["logprobs"] = logprobs(transcript.words)
-    return answer | _warnings(transcript)
+    return answer
 
 
 def diarized(transcript: Transcript) -> dict[str, Any]:
     """Return the body of format diarized_json: a segment is a turn of one speaker."""
-    answer: dict[str, Any] = {
+    return {
         "task": "transcribe",
         "duration": transcript.duration,
         "text": transcript.text,
         "segments": list(turn_events(transcript)),
         "usage": usage(transcript.duration),
     }
-    return answer | _warnings(transcript)
 
 
 def who_speaks(transcript: Transcript) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def who_speaks(transcript: Transcript) -> dict[str, Any]:
     segments = [
         {"start": turn.start, "end": turn.end, "speaker": turn.speaker} for turn in transcript.turns
     ]
-    return {"duration": transcript.duration, "segments": segments} | _warnings(transcript)
+    return {"duration": transcript.duration, "segments": segments}
 
 
 def turn_events(transcript: Transcript) -> Iterator[dict[str, Any]]:
@@ -125,18 +126,18 @@ def turn_events(transcript: Transcript) -> Iterator[dict[str, Any]]:
         }
 
 
-def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
+def verbose(transcript: Transcript, request: FileRequest) -> dict[str, Any]:
     """Return the body of format verbose_json."""
-    asked_for = asked.options.language
-    language = transcript.language or ("unknown" if asked_for == "auto" else asked_for)
+    requested = request.options.language
+    language = transcript.language or ("unknown" if requested == "auto" else requested)
     answer: dict[str, Any] = {
-        "task": asked.options.task,
+        "task": request.options.task,
         "language": LANGUAGES.get(language, language),
         "duration": transcript.duration,
         "text": transcript.text,
         "usage": usage(transcript.duration),
     }
-    if "segment" in asked.granularities:
+    if "segment" in request.granularities:
         spoken = [segment for segment in transcript.segments if segment.text]
         # As Whisper's: clients join them directly, and the first one begins with a space too.
         before = [*(item.text for item in spoken[:1]), *(item.text for item in spoken)]
@@ -144,11 +145,11 @@ def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
             _segment(number, item, separator(before[number], item.text))
             for number, item in enumerate(spoken)
         ]
-    if "word" in asked.granularities:
+    if "word" in request.granularities:
         answer["words"] = [
             {"word": word.text, "start": word.start, "end": word.end} for word in transcript.words
         ]
-    return answer | _warnings(transcript)
+    return answer
 
 
 def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
@@ -173,13 +174,13 @@ def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
 def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:
     """Return words after a text with their log probabilities, in OpenAI's form of tokens."""
     texts = [before, *(word.text for word in words)]
-    found = []
+    tokens = []
     for pair, word in zip(pairwise(texts), words, strict=True):
         token = separator(*pair) + word.text
         is_known = word.confidence > 0  # not NaN either
         logprob = math.log(word.confidence) if is_known else LEAST_LOGPROB
-        found.append({"token": token, "bytes": list(token.encode()), "logprob": logprob})
-    return found
+        tokens.append({"token": token, "bytes": list(token.encode()), "logprob": logprob})
+    return tokens
 
 
 def usage(seconds: float) -> dict[str, Any]:
@@ -190,13 +191,13 @@ def usage(seconds: float) -> dict[str, Any]:
 class Deltas:
     """The events of a streamed answer; the deltas, joined, are the text of the last one."""
 
-    def __init__(self, asked: FileRequest) -> None:
-        self._asked = asked
+    def __init__(self, request: FileRequest) -> None:
+        self._request = request
         self._text = ""
 
     def of_part(self, part: Transcript) -> Iterator[dict[str, Any]]:
         """Yield the events of a part of the answer: one for each segment with a text."""
-        if self._asked.format == "conch":
+        if self._request.format == "conch":
             if part.segments:
                 yield {"type": "transcript.part", "transcript": part}
             return
@@ -206,21 +207,21 @@ class Deltas:
             before, self._text = self._text, joined_text((self._text, segment.text))
             delta = self._text[len(before) :]
             event: dict[str, Any] = {"type": "transcript.text.delta", "delta": delta}
-            if self._asked.has_logprobs:
+            if self._request.has_logprobs:
                 event["logprobs"] = logprobs(segment.words, before)
             yield event
 
     def of_turns(self, whole: Transcript) -> Iterator[dict[str, Any]]:
         """Yield the events of turns, which are known only at the end, if they are asked for."""
-        if self._asked.format == "diarized_json":
+        if self._request.format == "diarized_json":
             yield from turn_events(whole)
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:
-        whole = _with_warnings(whole, self._asked)
-        if self._asked.format == "conch":
+        whole = _with_warnings(whole, self._request)
+        if self._request.format == "conch":
             return {"type": "transcript.done", "transcript": whole}
         # No usage: in this event it counts tokens.
         event: dict[str, Any] = {"type": "transcript.text.done", "text": self._text}
-        if self._asked.has_logprobs:
+        if self._request.has_logprobs:
             event["logprobs"] = logprobs(whole.words)
         return event | _warnings(whole)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from conch.client import OptionValue
+from conch.gateway.bodies import read_json
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import NAMES, known_speakers, taken_options, with_openais
-from conch.gateway.reading import read_json
 from conch.wire.formats import with_options_of
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
@@ -47,9 +47,9 @@ class FileRequest:
     options: RecognitionOptions
     format: str
     granularities: frozenset[str]
-    """Of verbose_json: which of `words` and `segments` to answer with."""
+    """Which of `word` and `segment` an answer in verbose_json has."""
     has_logprobs: bool
-    """Of json: whether to answer with the log probability of every word."""
+    """Whether an answer in json has the log probability of every word."""
     is_streamed: bool
     ignored: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -153,18 +153,18 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
 
     The parts of an object keep their names, as in `chunking_strategy[type]`.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    lists: dict[str, tuple[str, ...]] = {}
     for name, values in fields.items():
         bare = name.removesuffix("[]")
         # An option is one value, which may have brackets; `languages` is OpenAI's list as well.
         is_one = bare in taken_options() and bare != "languages"
         items = values if is_one else [i for value in values for i in _json_list(value)]
-        found[bare] = (*found.get(bare, ()), *(item for item in items if is_one or item.strip()))
-    objects = [name for name in found if name.startswith("chunking_strategy[")]
-    sent = {name[len("chunking_strategy[") : -1]: found.pop(name) for name in objects}
+        lists[bare] = (*lists.get(bare, ()), *(item for item in items if is_one or item.strip()))
+    objects = [name for name in lists if name.startswith("chunking_strategy[")]
+    sent = {name[len("chunking_strategy[") : -1]: lists.pop(name) for name in objects}
     if parts := {name: values[-1] for name, values in sent.items() if values}:
-        found["chunking_strategy"] = (json.dumps(parts),)
-    return found
+        lists["chunking_strategy"] = (json.dumps(parts),)
+    return lists
 
 
 def _json_list(value: str) -> Iterable[str]:
@@ -197,15 +197,15 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
     text = _last(sent, "chunking_strategy")
     if text in ("", "auto", "null", "none"):
         return {}
-    asked = None
+    strategy = None
     with suppress(ValueError):
-        asked = read_json(text)
-    if not isinstance(asked, dict) or asked.get("type") != "server_vad":
+        strategy = read_json(text)
+    if not isinstance(strategy, dict) or strategy.get("type") != "server_vad":
         message = "chunking_strategy takes auto or an object of type server_vad"
         raise invalid("chunking_strategy", f"{message}; sent: {text!r:.80}")
     chosen = {
-        option: str(asked[name])
+        option: str(strategy[name])
         for name, option in _VAD_FIELDS.items()
-        if asked.get(name) is not None
+        if strategy.get(name) is not None
     }
     return options_of_text(chosen)

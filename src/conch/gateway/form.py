@@ -16,10 +16,10 @@ from typing import IO, Any, TypeVar
 from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
+from conch.gateway.bodies import problem_of
 from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
-from conch.gateway.reading import problem_of
 from conch.gateway.state import CALLER, GATEWAY
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ LEAST_BYTES_PER_S = 4000
 """Slowest upload, after `idle_s` seconds: each takes room from the others. A large one must be
 faster, so that it ends in `upload_s`."""
 HEADER_BYTES = 16 * 1024
-"""Generous share of a part's headers in the length of a body."""
+"""Most bytes of a part's headers that count in the length of a body."""
 
 T = TypeVar("T")
 
@@ -66,9 +66,7 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
     Uploads take as long as their clients like, and many come at once: so files larger than
-    MEMORY_BYTES wait on the disk. Raise an ApiError if there is no room, which is said before the
-    body is read; if the body is not a form, has no file, is too large, or does not come; or if the
-    disk is full.
+    MEMORY_BYTES wait on the disk. Without room for a body it is refused before it is read.
     """
     if request.content_type != "multipart/form-data":
         raise ApiError(
@@ -91,7 +89,7 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
             gateway.uploads.taken(size, caller.name, gateway.share) as keep,
             tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
         ):
-            reader = _Reader(file, most, gateway.config.times, request.content_length or 0)
+            reader = _FormReader(file, most, gateway.config.times, request.content_length or 0)
             await reader.read(request)
             if not file.tell():
                 problem = "the file is empty: 0 bytes"
@@ -104,7 +102,7 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
         raise
 
 
-class _Reader:
+class _FormReader:
     """Reads a form in pieces: its file to the disk, and its other fields to memory."""
 
     def __init__(self, file: IO[bytes], max_bytes: int, times: Times, length: int) -> None:
@@ -121,7 +119,7 @@ class _Reader:
 
     async def read(self, request: web.Request) -> None:
         try:
-            parts = _Parts(request.headers, request.content)
+            parts = _MultipartParts(request.headers, request.content)
             for _ in range(MAX_FIELDS + 1):
                 part = await self._soon(parts.next())
                 if part is None:
@@ -204,7 +202,7 @@ class _Reader:
             raise _stalled(f"nothing came for {self._times.idle_s:g} s") from None
 
 
-class _Parts(MultipartReader):
+class _MultipartParts(MultipartReader):
     """The parts of a form, without two faults of aiohttp."""
 
     def _get_boundary(self) -> str:

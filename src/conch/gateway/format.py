@@ -14,11 +14,11 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
+from conch.gateway.bodies import body_of
 from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
-from conch.gateway.reading import body_of
 from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text
@@ -49,7 +49,7 @@ class WrittenWord(msgspec.Struct, frozen=True):
     end: Seconds
     """Seconds on the audio's clock."""
     confidence: float | None = None
-    """In (0, 1]; of ctm."""
+    """Confidence in (0, 1], which ctm shows."""
     speaker: str = ""
     """Who says it, in a segment of several speakers."""
 
@@ -68,7 +68,7 @@ class WrittenSegment(msgspec.Struct, frozen=True):
     channel: int = 0
     """Number of the channel, from 1; 0 if the channels are mixed."""
     language: str = ""
-    """Code of the language; of stm."""
+    """Code of the language, which stm shows."""
     speaker: str = ""
     """Who says it."""
 
@@ -94,7 +94,7 @@ class FormatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Format
     """The format, as response_format of a transcription."""
     name: str = RECORDING
-    """Name of the recording; of ctm and stm."""
+    """Name of the recording, which ctm and stm show."""
 
 
 async def write(request: web.Request) -> web.Response:
@@ -108,16 +108,16 @@ async def write(request: web.Request) -> web.Response:
             try:
                 async with timeout(WRITE_S):
                     work = in_own_thread(partial(_written, body))
-                    asked, text = await gateway.unless_broken_off(work)
+                    parsed, text = await gateway.unless_broken_off(work)
             except asyncio.TimeoutError:
                 message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
                 raise invalid("transcript", message) from None
-    return web.Response(text=text, content_type=CONTENT_TYPES[asked.format])
+    return web.Response(text=text, content_type=CONTENT_TYPES[parsed.format])
 
 
 def _written(body: bytes) -> tuple[FormatRequest, str]:
-    asked = read(body)
-    return asked, FORMATS[asked.format](transcript_of(asked.transcript), asked.name)
+    parsed = read(body)
+    return parsed, FORMATS[parsed.format](transcript_of(parsed.transcript), parsed.name)
 
 
 def read(body: bytes) -> FormatRequest:
@@ -125,9 +125,9 @@ def read(body: bytes) -> FormatRequest:
     try:
         return msgspec.json.decode(body, type=FormatRequest)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at ")
-        found = re.search(r"`\$\.(.+)`", place), re.search(r"field `(.+)`", problem)
-        param = clipped(".".join(match[1] for match in found if match)) or "body"
+        problem, _, location = str(error).partition(" - at ")
+        matches = re.search(r"`\$\.(.+)`", location), re.search(r"field `(.+)`", problem)
+        param = clipped(".".join(match[1] for match in matches if match)) or "body"
         takes = f"takes {', '.join(get_args(Format))}: " if param == "format" else ""
         message = f"{param}: {takes}{clipped(problem)}"
     except (msgspec.DecodeError, RecursionError) as error:
@@ -141,7 +141,12 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
     def segment_of(item: WrittenSegment) -> Segment:
         words = tuple(
             Word(
-                *(word.text, word.start, word.end, _known(word.confidence)),
+                *(
+                    word.text,
+                    word.start,
+                    word.end,
+                    math.nan if word.confidence is None else word.confidence,
+                ),
                 speaker=word.speaker or UNSET,
             )
             for word in item.words
@@ -169,10 +174,6 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
         stages={},
         channels=tuple(Channel(number, "", 0.0) for number, _ in enumerate(written.channels, 1)),
     )
-
-
-def _known(confidence: float | None) -> float:
-    return math.nan if confidence is None else confidence
 
 
 async def in_own_thread(work: Callable[[], Result]) -> Result:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.servers import SessionClient
@@ -112,7 +112,7 @@ async def charged_updates(
             gateway.metrics.first_text_seconds.labels(route).observe(seconds)
         yield update
         if update.audio_s > charged_s:
-            gateway.heard(caller, route, update.audio_s - charged_s)
+            gateway.count_audio(caller, route, update.audio_s - charged_s)
             charged_s = update.audio_s
             if not live.is_closed:
                 try:

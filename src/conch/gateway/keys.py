@@ -135,11 +135,11 @@ class KeyRing:
         """Return the key that a client has sent, None if it is not one. Takes constant time."""
         self._try_refresh()
         sent = digest(secret)
-        found = None
+        match = None
         for key in self._keys:
             if hmac.compare_digest(key.sha256, sent):
-                found = key
-        return found
+                match = key
+        return match
 
     def has(self, key: Key | None) -> bool:
         """Return whether a key is still one of these, or for None whether none is needed."""

@@ -16,7 +16,7 @@ UPLOAD_SHARE = 0.25
 """Share of the memory that uploads may take, in memory and on the disk: /tmp may be memory too."""
 
 KEY_SHARE = 0.75
-"""Share of the places, and of the room for uploads, that one of several keys has at most."""
+"""Share of the slots, and of the room for uploads, that one of several keys has at most."""
 MINUTE_S = 60.0
 
 
@@ -105,8 +105,8 @@ class Room:
 
 def memory_of_container(cgroup: Path) -> int:
     """Return the bytes of memory of this machine, or of the container with a control group."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # without a limit it is max
-            found.append(int((cgroup / name).read_text()))
-    return min(found)
+            sizes.append(int((cgroup / name).read_text()))
+    return min(sizes)

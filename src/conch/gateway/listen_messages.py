@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import SummedCalls, joined_answers
-from conch.session.resume_state import Cut
+from conch.session.resume_state import ResumePoint
 from conch.wire.joining import joined_text
 from conch.wire.result import (
     OpenUtterance,
@@ -35,7 +35,7 @@ class ListenMessages:
 
     def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
         """Begin without text; `has_resume` is for clients that may go on in another session."""
-        self._has_resume, self._cut = has_resume, Cut(0.0)
+        self._has_resume, self._cut = has_resume, ResumePoint(0.0)
         self._calls = SummedCalls() if has_stats else None
         self._shown: tuple[Any, ...] = parts_of(None)
         """Parts of the open utterance that were sent last, and the speakers of its words."""
@@ -67,7 +67,7 @@ class ListenMessages:
         if update.finalized:
             yield {"type": "finalized"}
 
-    def _resume(self, cut: Cut, *, has_ended: bool) -> Iterator[Message]:
+    def _resume(self, cut: ResumePoint, *, has_ended: bool) -> Iterator[Message]:
         """Yield from where to continue, if it has changed enough."""
         before = self._cut
         # A word of an utterance that has ended would be sent twice.

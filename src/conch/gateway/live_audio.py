@@ -1,17 +1,25 @@
 """The audio of the frames of a live session: raw samples, G.711, or a container cut anywhere."""
 
+import asyncio
 import io
+import os
+import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import soundfile
+import soxr
 from numpy.typing import NDArray
 
+from conch.audio.intake import SampleFormat, said
 from conch.audio.limits import peak
+from conch.audio.messages import ASK, BYTES, HEAD, WANTED, kind_and_size
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
-from conch.gateway.container_decoder import ContainerDecoder
-from conch.wire.errors import AudioError
+from conch.audio.workers import SILENT_S, DecoderProcess
+from conch.client.aio import timeout
+from conch.wire.errors import AudioError, ConchError
 
 Samples = NDArray[Any]
 """Mono int16, or float32 in [-1, 1], [N]."""
@@ -19,6 +27,9 @@ Samples = NDArray[Any]
 RAW = ("pcm16", "float32", "mulaw", "alaw")
 """Encodings of raw samples: 16 bits and 32 bits with the lowest byte first, and G.711."""
 ENCODINGS = ("auto", *RAW, "container")
+
+AUDIO_NAME = "the audio"
+"""Name of the audio in errors."""
 
 
 def default_rate(encoding: str) -> int:
@@ -70,10 +81,107 @@ class RawDecoder:
         data = self._rest + data
         whole = len(data) // dtype.itemsize * dtype.itemsize
         self._rest = data[whole:]
-        found = np.frombuffer(data, dtype, whole // dtype.itemsize)
-        if dtype.kind == "f" and len(found):
-            peak(found, "the frame")
-        return found.astype(dtype.newbyteorder("="), copy=False)
+        samples = np.frombuffer(data, dtype, whole // dtype.itemsize)
+        if dtype.kind == "f" and len(samples):
+            peak(samples, "the frame")
+        return samples.astype(dtype.newbyteorder("="), copy=False)
+
+
+class ContainerDecoder:
+    """Decodes the container of one session."""
+
+    def __init__(self, container: str, sample_rate: int) -> None:
+        """Start the decoder; raise an OverloadedError if no process for it can be started."""
+        self._decoder = DecoderProcess(AUDIO_NAME, None, container)
+        # Of its own: an event loop wants a socket, which would be closed with it.
+        self._end = socket.socket(fileno=os.dup(self._decoder.fileno()))
+        self._loop = asyncio.get_running_loop()
+        self._end.setblocking(False)
+        self._bytes, self._is_complete = bytearray(), False
+        """Bytes that are not decoded, and whether no others come."""
+        self._wanted = 0
+        """Bytes for which the decoder waits."""
+        self._has_ended = False
+        self._sample_rate = sample_rate
+        self._form: SampleFormat | None = None
+        self._resampler: soxr.ResampleStream | None = None
+
+    async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
+        """Yield the samples that can be decoded with further bytes, FP32 [samples], mono.
+
+        Raise an AudioError if they cannot be decoded, or more than tags follow the container.
+        """
+        if self._has_ended:
+            return
+        self._bytes += data
+        self._is_complete |= ends
+        async for samples in self._samples():
+            yield samples if self._resampler is None else self._resampler.resample_chunk(samples)
+        if self._has_ended and self._resampler is not None:
+            yield self._resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+
+    def stop(self) -> None:
+        """End the decoder, whatever it does."""
+        self._has_ended = True
+        self._end.close()
+        self._decoder.close()
+
+    async def _samples(self) -> AsyncIterator[Samples]:
+        """Yield samples at the rate of the container, until the decoder needs further bytes."""
+        while not self._has_ended:
+            if self._wanted and not await self._gives():
+                return
+            message_type, payload = await self._received()
+            if message_type == WANTED and len(payload) == ASK.size:
+                self._wanted = ASK.unpack(payload)[1]
+                continue
+            try:
+                message = said(message_type, payload, self._form, AUDIO_NAME)
+            except ConchError:
+                self.stop()
+                raise
+            if isinstance(message, SampleFormat):
+                self._form = message
+                if message.rate != self._sample_rate:
+                    rates = message.rate, self._sample_rate
+                    self._resampler = soxr.ResampleStream(*rates, 1, dtype="float32")
+            elif isinstance(message, np.ndarray):
+                yield message.mean(axis=1)
+            else:
+                self._has_ended = True
+                self._end.close()
+                self._decoder.finish()
+
+    async def _gives(self) -> bool:
+        """Give the decoder the bytes that it wants; return whether there are any, or never will."""
+        if not self._bytes and not self._is_complete:
+            return False
+        data = bytes(self._bytes[: self._wanted])
+        del self._bytes[: self._wanted]
+        self._wanted = 0
+        with suppress(OSError, asyncio.TimeoutError):  # `_received` finds out
+            async with timeout(SILENT_S):
+                await self._loop.sock_sendall(self._end, HEAD.pack(BYTES, len(data)) + data)
+        return True
+
+    async def _received(self) -> tuple[bytes, bytes]:
+        """Return the next message; one without a kind if the decoder is gone, or hangs."""
+        try:
+            async with timeout(SILENT_S):
+                message_type, size = kind_and_size(await self._exactly(HEAD.size))
+                return message_type, await self._exactly(size)
+        except (EOFError, OSError, asyncio.TimeoutError):
+            self.stop()
+            return b"", b""
+
+    async def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            more = await self._loop.sock_recv(self._end, size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return bytes(data)
 
 
 class LiveFrames:

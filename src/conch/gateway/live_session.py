@@ -17,12 +17,12 @@ from typing import TypeAlias
 import numpy as np
 
 from conch.client import OptionValue, tensors
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
 from conch.gateway.live_audio import Samples
 from conch.gateway.servers import SessionClient
 from conch.gateway.session_stream import LiveSegment, SessionStream
 from conch.session.joined_streams import JoinedStreams
-from conch.session.resume_state import Cut
+from conch.session.resume_state import ResumePoint
 from conch.wire.errors import AudioError, OverloadedError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, OpenUtterance, Transcript
@@ -58,7 +58,7 @@ MAX_UPDATES = 32
 """Updates that may wait to be taken. With more, the server is not asked."""
 
 _Mark: TypeAlias = Callable[[], Awaitable[None]]
-"""What to do once the audio before it is recognised."""
+"""A call that is made once the audio before it is recognised."""
 
 _EMPTY = np.zeros(0, np.float32)
 _NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.0, (), {})
@@ -84,7 +84,7 @@ class LiveUpdate:
     """Whether this is the last update of a `clear`."""
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
-    cut: Cut | None = None
+    cut: ResumePoint | None = None
     """Where another session would go on."""
 
     @property
@@ -111,20 +111,18 @@ class LiveSession:
         max_backlog_s: float,
         request_id: str = "",
         joins: bool = True,
-        told_s: float = 0.0,
+        sent_before_s: float = 0.0,
         max_stream_s: float = MAX_STREAM_S,
         freeing: "set[asyncio.Task[None]] | None" = None,
     ) -> None:
         """Prepare a session; the server gets its first request with the first audio.
 
         Args:
-            client: Opens streams on a server.
-            sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait before further ones are not read.
             request_id: Id of the session's requests in the server's log.
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
-            told_s: Seconds at the beginning whose words an earlier session has sent.
+            sent_before_s: Seconds at the beginning whose words an earlier session has sent.
             max_stream_s: Longest stream that the server takes, in seconds.
             freeing: Holds the task that ends the server's stream after the session.
         """
@@ -138,7 +136,7 @@ class LiveSession:
         self._waiting: deque[Samples | _Mark] = deque()
         self._num_waiting = self._num_fed = 0
         """Samples that wait, and that were fed."""
-        self._joined = JoinedStreams(sample_rate, told_s)
+        self._joined = JoinedStreams(sample_rate, sent_before_s)
         self._stream: SessionStream | None = None
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
@@ -150,16 +148,16 @@ class LiveSession:
         self._updates: asyncio.Queue[LiveUpdate | None] = asyncio.Queue(MAX_UPDATES)
         self._error: Exception | None = None
         self._ended_by: Exception | None = None
-        self._is_closed = False
+        self.is_closed = False
         self._sender: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "LiveSession":
         self._sender = asyncio.create_task(self._send_all())
         return self
 
-    async def __aexit__(self, kind: object, *exc_info: object) -> None:
+    async def __aexit__(self, exc_type: object, *exc_info: object) -> None:
         """Free the server's stream, end `updates`, and raise the error that `close` was given."""
-        self._is_closed = True
+        self.is_closed = True
         assert self._sender is not None
         self._sender.cancel()
         freeing = asyncio.create_task(self._free(self._sender))
@@ -168,7 +166,7 @@ class LiveSession:
         with suppress(asyncio.TimeoutError):
             async with timeout(FREE_TIMEOUT_S):
                 await asyncio.shield(freeing)
-        if kind is None and self._ended_by is not None:
+        if exc_type is None and self._ended_by is not None:
             raise self._ended_by
 
     async def _free(self, sender: "asyncio.Task[None]") -> None:
@@ -186,17 +184,13 @@ class LiveSession:
         return self._num_fed / self._sample_rate
 
     @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
-    @property
     def backlog_s(self) -> float:
         """Seconds of audio that wait for the server."""
         return self._num_waiting / self._sample_rate
 
     async def room(self) -> None:
         """Wait until more may be added, or raise an OverloadedError without progress."""
-        while not (self._is_closed or self._error is not None) and (
+        while not (self.is_closed or self._error is not None) and (
             self.backlog_s >= self._max_backlog_s or len(self._waiting) >= MAX_WAITING
         ):
             self._taken.clear()
@@ -220,7 +214,7 @@ class LiveSession:
                 f"sent: {samples.dtype} of shape {list(samples.shape)}"
             )
         await self.room()
-        if self._is_closed or self._error is not None or (self._joins and not len(samples)):
+        if self.is_closed or self._error is not None or (self._joins and not len(samples)):
             return
         self._add(samples)
         self._num_fed += len(samples)
@@ -257,8 +251,8 @@ class LiveSession:
 
     def close(self, ended_by: Exception | None = None) -> None:
         """Take no more audio, because of an error or not; `updates` ends after the last one."""
-        if not self._is_closed:
-            self._is_closed, self._ended_by = True, ended_by
+        if not self.is_closed:
+            self.is_closed, self._ended_by = True, ended_by
             self._add(self._end)
             self._taken.set()
 
@@ -275,7 +269,7 @@ class LiveSession:
 
     async def _send_all(self) -> None:
         try:
-            while self._waiting or not self._is_closed:
+            while self._waiting or not self.is_closed:
                 await self._send_next()
         except Exception as error:
             self._error = error

@@ -1,10 +1,14 @@
-"""The gateway's metrics, in Prometheus' format."""
+"""What a gateway reports of its work: metrics for Prometheus, and lines of the access log."""
 
+import logging
 import time
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.registry import Collector
+
+from conch.gateway.errors import ApiError
+from conch.wire.access import MAX_ERROR, log_access
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -65,5 +69,30 @@ class GatewayMetrics:
         self.registry.register(others)
 
     def as_text(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+def log_answer(
+    request_id: str,
+    method: str,
+    route: str,
+    status: int | str,
+    key: str,
+    seconds: float,
+    *,
+    error: ApiError | None = None,
+    is_cancelled: bool = False,
+    level: int = logging.INFO,
+) -> None:
+    fields = {
+        "request": request_id,
+        "method": method,
+        "route": route,
+        "status": status,
+        "key": key,
+        "ms": round(seconds * 1000, 3),
+        "outcome": "cancelled" if is_cancelled else "ok",
+    }
+    if error is not None:
+        fields |= {"outcome": error.code or "error", "error": str(error)[:MAX_ERROR]}
+    log_access(fields, level)

@@ -97,9 +97,9 @@ async def servable(gateway: Gateway) -> list[str]:
     }
     speaking = {SYNTHESIS[1], *next(iter(voices().values())).components}
     ways |= {name: [speaking] for name in SPEECH_MODELS if name not in ways}
-    servable = await gateway.servers.ready_models(sorted(set().union(*chain(*ways.values()))))
-    found = [name for name, found in ways.items() if any(way <= servable for way in found)]
-    return [*found, *gateway.servers.models]
+    ready = await gateway.servers.ready_models(sorted(set().union(*chain(*ways.values()))))
+    names = [name for name, needed in ways.items() if any(way <= ready for way in needed)]
+    return [*names, *gateway.servers.models]
 
 
 def model_object(name: str) -> dict[str, Any]:

@@ -29,14 +29,14 @@ def with_openais(
     Return also which of the two are left out, as the decoder does not take them.
     """
     parsed = RecognitionOptions.parse(options, live=live)
-    asked: dict[str, str] = {}
+    openais: dict[str, str] = {}
     if len(languages) > 1 and parsed.language == "auto":
-        asked["languages"] = ",".join(languages)
+        openais["languages"] = ",".join(languages)
     if prompt:
         # The end is nearest to the audio: OpenAI's API too reads only so much of it.
-        asked["prompt"] = prompt[-all_options()["prompt"].metadata["longest"] :]
+        openais["prompt"] = prompt[-all_options()["prompt"].metadata["longest"] :]
     ignored = []
-    for name, value in asked.items():
+    for name, value in openais.items():
         try:
             options = {name: value, **options}
             parsed = RecognitionOptions.parse(options, live=live)
@@ -52,14 +52,14 @@ def phrase(text: str) -> str:
 
 
 def known_speakers(
-    names: Sequence[str], references: Sequence[str], place: str = ""
+    names: Sequence[str], references: Sequence[str], prefix: str = ""
 ) -> dict[str, OptionValue]:
-    """Return the option that the fields NAMES set; `place` is the path before them."""
+    """Return the option that the fields NAMES set; `prefix` is the path before them."""
     if len(names) != len(references):
         raise invalid(
-            place + NAMES[0],
+            prefix + NAMES[0],
             f"{NAMES[0]} and {NAMES[1]} go together, a reference for each name; sent: {len(names)} "
             f"and {len(references)}",
         )
-    found = [{"name": name, "audio": it} for name, it in zip(names, references, strict=True)]
-    return {"known_speakers": option_of(found)} if found else {}
+    speakers = [{"name": name, "audio": it} for name, it in zip(names, references, strict=True)]
+    return {"known_speakers": option_of(speakers)} if speakers else {}

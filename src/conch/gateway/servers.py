@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from conch.client import AsyncClient, tensors
-from conch.client.live import AsyncLiveStream
+from conch.client.live import AsyncLiveStream, Infer
 from conch.client.poison import Losses
-from conch.client.server_stream import Infer
 from conch.client.tensors import UnavailableError
 from conch.families import add_voices
 from conch.wire.entry_points import ENTRY_POINTS
@@ -68,7 +67,7 @@ class Server:
         """Components that have died, hang or are being replaced, without those of options."""
         self.models: tuple[str, ...] = ()
         """Values of the option `model` there."""
-        self._heard_at = time.monotonic()
+        self._answered_at = time.monotonic()
         """When `speech` answered last, or the server was not ready."""
         self.num_running = 0
         self.alone = asyncio.Lock()
@@ -84,7 +83,7 @@ class Server:
             ready, reason = False, f": {error}"
         away = await self._components_away() if ready else ()
         if not ready:
-            self._heard_at = time.monotonic()
+            self._answered_at = time.monotonic()
         if away != self.away:
             logger.info("components of %s that are away: %s", self.url, ", ".join(away) or "none")
         self.away = away
@@ -109,18 +108,18 @@ class Server:
 
     async def _components_away(self) -> tuple[str, ...]:
         try:
-            found = await self.client.health(timeout_s=READY_TIMEOUT_S)
-            away = tuple(name for name in found.away if component_of(name) in _OF_PATHS)
-            self.models = found.models
-            for voices in found.voices:
+            health = await self.client.health(timeout_s=READY_TIMEOUT_S)
+            away = tuple(name for name in health.away if component_of(name) in _OF_PATHS)
+            self.models = health.models
+            for voices in health.voices:
                 add_voices(voices)
         except DeadlineError:
             # Triton reports a hung model as ready. A busy one may be late.
-            is_late = time.monotonic() - self._heard_at > SILENT_S
+            is_late = time.monotonic() - self._answered_at > SILENT_S
             return ENTRY_POINTS[:1] if is_late else self.away
         except ConchError:
             away = ()
-        self._heard_at = time.monotonic()
+        self._answered_at = time.monotonic()
         return away
 
 
@@ -190,23 +189,19 @@ class Servers:
         ready = await asyncio.gather(
             *(server.client.is_ready(name, timeout_s=READY_TIMEOUT_S) for name in models)
         )
-        found = {name for name, is_ready in zip(models, ready, strict=True) if is_ready}
+        loaded = {name for name, is_ready in zip(models, ready, strict=True) if is_ready}
         on_demand: tuple[str, ...] = ()
         with suppress(ConchError):
             on_demand = (await server.client.health(timeout_s=READY_TIMEOUT_S)).on_demand
-        return found | set(models).intersection(on_demand)
+        return loaded | set(models).intersection(on_demand)
 
     async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str) -> Answer:
         """Return the answer of a server; if it cannot be reached, ask the next one.
 
         While all are lost, the request waits for the first one that is back, which may be one that
         it has tried; and while a ready server replaces the process that answers such requests.
-        Those that have lost a server go to another one alone, one at a time.
-
-        Raises:
-            PoisonError: the request has lost two servers.
-            ServerError: none of them can be reached.
-            ConchError: the answer is an error.
+        Those that have lost a server go to another one alone, one at a time, and after the second
+        they are a PoisonError. Raise a ServerError if no server can be reached.
         """
         tried: list[Server] = []
         until = math.inf
@@ -221,7 +216,7 @@ class Servers:
                 async with _held(server.alone) if is_suspect else nullcontext():
                     if not server.is_ready:
                         continue  # lost while this one waited
-                    return await self._asked(server, ask, name)
+                    return await self._attempt(server, ask, name)
             except (ServerError, UnavailableError) as error:
                 if server not in tried:
                     tried.append(server)
@@ -233,7 +228,7 @@ class Servers:
             finally:
                 server.num_running -= 1
 
-    async def _asked(
+    async def _attempt(
         self, server: Server, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str
     ) -> Answer:
         with self.losses.attempt(name):
@@ -295,7 +290,7 @@ def _is_replacing(error: ConchError) -> bool:
     return isinstance(error, UnavailableError)
 
 
-def asking(
+def recognition_request(
     file: bytes | tensors.StoredFile,
     options: RecognitionOptions,
     request_id: str,
@@ -337,17 +332,17 @@ class SessionClient:
             await lost.look()
         if not self._is_open:
             raise ServerError("the session has ended")
-        found = servers.least_busy((lost,)) or servers.least_busy(())
-        if found is None:
+        next_server = servers.least_busy((lost,)) or servers.least_busy(())
+        if next_server is None:
             raise _none_ready(UnreachableError if servers.may_come_back else ServerError)
         lost.num_running -= 1
-        found.num_running += 1
-        self.server = found
-        return found.infer
+        next_server.num_running += 1
+        self.server = next_server
+        return next_server.infer
 
 
-def _none_ready(kind: type[ServerError] = ServerError) -> ServerError:
-    return kind("no speech server is ready; try again later")
+def _none_ready(error_type: type[ServerError] = ServerError) -> ServerError:
+    return error_type("no speech server is ready; try again later")
 
 
 @asynccontextmanager

@@ -1,8 +1,12 @@
-"""Run a gateway: listen, serve until it is asked to stop, and drain."""
+"""Run a gateway: listen with limits, serve until it is asked to stop, and drain."""
 
 import asyncio
+import contextlib
 import logging
+import resource
+import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
@@ -10,24 +14,35 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
 from prometheus_client.registry import Collector
 
 from conch.gateway.app import make_app
+from conch.gateway.bodies import problem_of
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import PORTS
-from conch.gateway.http_server import BACKLOG, LOGGER, keep_alive, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.hosts import host_port, is_loopback, reachable
 from conch.wire.limits import MAX_QUERY
 
 logger = logging.getLogger(__name__)
+HTTP_LOGGER = logging.getLogger("conch.gateway.http")
 
 END_S = 2.0
 """Seconds for connections to close after the drain."""
 FREE_S = 10.0
 """Seconds for the servers to end the streams of sessions that were broken off."""
 MAX_HEADER_BYTES = 16 * 1024
+
+MAX_SHOWN = 120
+"""Most characters of an error, which may quote what was sent."""
+SPARE = 512
+"""File descriptors for uploads, servers, the processes that `conch serve` watches, and up to three
+times BACKLOG connections that are accepted before they count."""
+BACKLOG = 128
+"""Connections that may wait to be accepted."""
 
 
 class GatewayService:
@@ -37,12 +52,7 @@ class GatewayService:
     """
 
     def __init__(self, config: GatewayConfig, metrics: Iterable[Collector] = ()) -> None:
-        """Check the configuration and read keys and certificate.
-
-        Raises:
-            ConfigError: it would be open to everybody, or keys or certificate cannot be read.
-            ServerError: the URL of a server is not one of gRPC.
-        """
+        """Read keys and certificate; raise a ConfigError if everybody could use the gateway."""
         self._config = config
         self._gateway = Gateway(config)
         for others in metrics:
@@ -74,7 +84,7 @@ class GatewayService:
 
     @property
     def openness(self) -> str:
-        """Whom a gateway serves, in words."""
+        """Words for who may use the gateway."""
         where = "this machine" if is_loopback(self._config.host) else "every machine"
         if self._gateway.keys.is_needed:
             return f"{where}, with a key"
@@ -121,7 +131,7 @@ class GatewayService:
             # A client that goes away cancels the work for it.
             handler_cancellation=True,
             access_log=None,
-            logger=LOGGER,
+            logger=HTTP_LOGGER,
             keepalive_timeout=config.times.keep_alive_s,
             max_field_size=MAX_HEADER_BYTES,
             max_line_size=2 * MAX_QUERY,
@@ -181,3 +191,82 @@ def _tls(config: GatewayConfig) -> ssl.SSLContext | None:
             "certificate chain and --tls-key its private key, both as PEM"
         ) from None
     return context
+
+
+def keep_alive(server: asyncio.Server, idle_s: float) -> None:
+    """Let the system find out in four times `idle_s` seconds that a silent peer has vanished.
+
+    Connections have the settings of the socket that accepts them.
+    """
+    for own in server.sockets:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("IDLE", idle_s), ("INTVL", idle_s), ("CNT", 3)):
+            if (option := getattr(socket, f"TCP_KEEP{name}", None)) is not None:  # not on macOS
+                own.setsockopt(socket.IPPROTO_TCP, option, max(1, round(value)))
+
+
+class _Refused(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
+
+
+class _Connection(RequestHandler):
+    """A connection that tells a request if the rest of its body is damaged.
+
+    aiohttp queues such an error behind the request, which would wait for the rest.
+    """
+
+    __slots__ = ()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._messages or not isinstance(failure := self._messages[-1][0], _ErrInfo):
+            return
+        bodies = [body for message, body in self._messages if message is not failure]
+        if self._current_request is not None:
+            bodies.insert(0, self._current_request.content)
+        if bodies and not bodies[-1].is_eof():
+            bodies[-1].set_exception(web.RequestPayloadError(failure.message), failure.exc)
+
+
+def limited(server: web.Server, most: int) -> Callable[[], asyncio.BaseProtocol]:
+    """Return the factory of protocols for new connections; it ends those above the limit.
+
+    Without a file descriptor asyncio would try to accept them, ever more often, and serve none.
+    """
+
+    def protocol() -> asyncio.BaseProtocol:
+        if len(server.connections) >= most:
+            return _Refused()
+        return _Connection(server, loop=asyncio.get_running_loop(), **server._kwargs)
+
+    return protocol
+
+
+def most_connections() -> int:
+    """Return how many connections there may be, and let the program open all that it is allowed."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS takes less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - SPARE, soft // 2)
+
+
+def shorten(record: logging.LogRecord) -> bool:
+    """Make an error of a client's HTTP one line at level info; return whether it is shown.
+
+    aiohttp logs it with a traceback, and anybody can send a line that is too long.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, ConnectionResetError):
+        return False  # the access log has it
+    if not isinstance(error, HttpProcessingError | web.RequestPayloadError):
+        return True
+    record.levelno, record.levelname = logging.INFO, "INFO"
+    record.exc_info = None
+    record.msg, record.args = "wrong HTTP: %s", (problem_of(error)[:MAX_SHOWN],)
+    return HTTP_LOGGER.isEnabledFor(logging.INFO)
+
+
+HTTP_LOGGER.addFilter(shorten)

@@ -20,8 +20,8 @@ class LiveSegment:
     """An utterance that has ended."""
 
     segment: Segment
-    """Its index and times are those of the session. `endpoint` is `silence`, `length`, `end` of
-    the session, or `finalize`."""
+    """The utterance, on the clock of the session. `endpoint` is `silence`, `length`, `finalize`, or
+    `end` of the session."""
     is_final: bool
     """False while its second pass is to come."""
     is_relabelled: bool = False
@@ -64,7 +64,7 @@ class SessionStream:
 
     def changed(self, answer: Transcript, endpoint: str) -> tuple[LiveSegment, ...]:
         """Return the segments of an answer that are new or got their second pass."""
-        found = []
+        changes = []
         news = self.live.joined.news
         for segment in answer.segments:
             is_known = segment.index not in news
@@ -75,8 +75,8 @@ class SessionStream:
             elif segment.endpoint == LOST and not segment.text:
                 segment = replace(segment, error="")  # the next stream has heard it again
             is_final = news.get(segment.index, True)
-            found.append(LiveSegment(segment, is_final, is_relabelled=is_known))
-        return tuple(found)
+            changes.append(LiveSegment(segment, is_final, is_relabelled=is_known))
+        return tuple(changes)
 
     def _takes_speakers(self, segment: Segment) -> bool:
         """Return whether a segment has other speakers than before."""

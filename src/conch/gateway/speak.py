@@ -1,7 +1,6 @@
 """`GET /v1/speak`: a text that is still written comes over a WebSocket, and its audio goes back."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -13,14 +12,20 @@ from aiohttp import web
 
 from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, one_of
-from conch.gateway.listen_query import values_of
+from conch.gateway.listen import values_of
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import PROTOCOL, PlainSession, command_in, hold
-from conch.gateway.sockets import LiveSocket
+from conch.gateway.socket_session import PROTOCOL, LiveSocket, PlainSession, command_in, hold
 from conch.gateway.speech import check_model
 from conch.gateway.state import GATEWAY, cancelled
-from conch.gateway.text_pieces import TextPieces, check_waiting
-from conch.gateway.voicing import FORMATS, OPTIONS, Voicing, counted, encoded
+from conch.gateway.voicing import (
+    FORMATS,
+    OPTIONS,
+    TextPieces,
+    Voicing,
+    check_waiting,
+    counted,
+    encoded,
+)
 from conch.wire.errors import TextError
 from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import Spoken
@@ -42,30 +47,17 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voi
 async def speak(request: web.Request) -> web.StreamResponse:
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, PROTOCOL, SPEAK.max_message_bytes)
-    return await hold(request, socket, lambda client: _Speaker(request, socket, client, query))
+    return await hold(request, socket, lambda client: _SpeakSession(request, socket, client, query))
 
 
-class _Utterance(TextPieces):
-    """A text up to its flush."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.began = 0.0
-        """When the first of it came; 0 before."""
-
-    def add(self, text: str) -> None:
-        self.began = self.began or time.monotonic()
-        super().add(text)
-
-
-class _Speaker(PlainSession):
+class _SpeakSession(PlainSession):
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query
-        self._utterances = deque([_Utterance()])
-        """Texts to speak, the current one first. The last one is still written."""
+        self._utterances = deque([TextPieces()])
+        """Texts up to a flush, the one that is spoken first. The last one is still written."""
         self._speaking: asyncio.Task[None] | None = None
         self._num_cancels = 0
         """Cancels that are not answered yet."""
@@ -78,7 +70,7 @@ class _Speaker(PlainSession):
         return await super().run()
 
     async def fail(self, error: ApiError) -> None:
-        await self._send({"type": "error", "error": error.as_dict(), **self._place()})
+        await self._send({"type": "error", "error": error.as_dict(), **self._audio_position()})
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         command = command_in(frame.data)
@@ -95,7 +87,7 @@ class _Speaker(PlainSession):
                         message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
                         raise ApiError(429, message, code="backlog_exceeded")
                     self._utterances[-1].end()
-                    self._utterances.append(_Utterance())
+                    self._utterances.append(TextPieces())
                 case "close":
                     self._close()
 
@@ -115,7 +107,7 @@ class _Speaker(PlainSession):
         self._num_cancels += 1
         self._utterances.clear()
         if not self._is_closing:
-            self._utterances.append(_Utterance())
+            self._utterances.append(TextPieces())
         if self._speaking is not None:
             self._speaking.cancel()
 
@@ -133,18 +125,18 @@ class _Speaker(PlainSession):
                 self._utterances.popleft()
             for _ in range(self._num_cancels):
                 self._num_cancels -= 1
-                await self._send({"type": "cancelled", **self._place()})
-        self._last = {"type": "end", **self._place()}
+                await self._send({"type": "cancelled", **self._audio_position()})
+        self._last = {"type": "end", **self._audio_position()}
 
-    async def _speak(self, utterance: _Utterance) -> None:
+    async def _speak(self, utterance: TextPieces) -> None:
         before_s, encoder = self._audio_s, self._query.encoder()
-        found = self._client.synthesize_stream(
+        stream = self._client.synthesize_stream(
             utterance.each(), request_id=self._request_id, **self._query.options
         )
-        place = self._gateway, self._caller, SPEAK.address
+        accounting = self._gateway, self._caller, SPEAK.address
         figures: dict[str, Any] = {"path": (), "stages": {}, "warnings": ()}
         try:
-            async with aclosing(counted(found, *place, lambda: utterance.began)) as pieces:
+            async with aclosing(counted(stream, *accounting, lambda: utterance.began)) as pieces:
                 async for piece in pieces:
                     audio = await encoded(encoder, piece)
                     await self._send_piece(piece.spoken.later(before_s), audio)
@@ -153,7 +145,9 @@ class _Speaker(PlainSession):
             figures["warnings"] = (str(error),) if utterance.began else ()
         if utterance.began or not self._is_closing:
             stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
-            await self._send({"type": "flushed", **self._place(), **figures, "stages": stages})
+            await self._send(
+                {"type": "flushed", **self._audio_position(), **figures, "stages": stages}
+            )
 
     async def _send_piece(self, spoken: Spoken, audio: bytes) -> None:
         for sentence in spoken.sentences:
@@ -163,5 +157,5 @@ class _Speaker(PlainSession):
         self._audio_s = spoken.duration
         self._caller.check_audio()
 
-    def _place(self) -> dict[str, float]:
+    def _audio_position(self) -> dict[str, float]:
         return {"audio_s": round(self._audio_s, 3)}

@@ -13,16 +13,14 @@ from aiohttp import web
 
 from conch.audio.encoding import CONTENT_TYPES
 from conch.client import AsyncClient, Speech
+from conch.gateway.bodies import StreamedAnswer, body_of, read_object
 from conch.gateway.doors import SPEECH
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
-from conch.gateway.reading import body_of, read_json
-from conch.gateway.sending import StreamedAnswer
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.gateway.voicing import FORMATS, Voicing, counted, encoded, served_voices
 from conch.wire.errors import ConchError, TextError
-from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 
 logger = logging.getLogger(__name__)
@@ -40,7 +38,7 @@ TOKENS_A_SECOND = 10
 
 
 @dataclass(frozen=True, slots=True)
-class SpeechRequest:
+class SpeechFields:
     text: str
     voicing: Voicing
     is_events: bool
@@ -48,30 +46,25 @@ class SpeechRequest:
     """Fields that change nothing."""
 
 
-def read(body: bytes, aliases: Mapping[str, str]) -> SpeechRequest:
+def read(body: bytes, aliases: Mapping[str, str]) -> SpeechFields:
     """Read the body of a request; raise an ApiError or InvalidRequestError for a wrong field."""
-    try:
-        sent = read_json(body.decode())
-    except ValueError as error:
-        raise invalid("body", f"the body takes a JSON object: {error}") from None
-    if not isinstance(sent, dict):
-        raise invalid("body", "the body takes a JSON object with model, input and voice")
+    sent = read_object(body)
     texts = {name: _text(sent, name) for name in ("model", "input", "response_format")}
     check_model(texts["model"], aliases)
     if len(text := texts["input"]) > MAX_INPUT:
         raise TextError(f"input takes at most {MAX_INPUT} characters; sent: {len(text)}")
     if not text.strip():
         raise TextError("input takes a text with words; the one that was sent is empty")
-    asked = one_of("response_format", texts["response_format"] or "mp3", tuple(FORMATS))
+    response_format = one_of("response_format", texts["response_format"] or "mp3", tuple(FORMATS))
     stream = one_of("stream_format", _text(sent, "stream_format") or "audio", STREAM_FORMATS)
     options = {name: sent[name] for name in OPTIONS if sent.get(name) is not None}
     if (voice := _voice(sent.get("voice"))) is not None:
         options["voice"] = voice
-    voicing = Voicing.parse(options, FORMATS[asked])
+    voicing = Voicing.parse(options, FORMATS[response_format])
     ignored = tuple(
         name for name in sent if name not in KNOWN or (name == "instructions" and sent[name])
     )
-    return SpeechRequest(text, voicing, stream == "sse", ignored)
+    return SpeechFields(text, voicing, stream == "sse", ignored)
 
 
 def check_model(model: str, aliases: Mapping[str, str]) -> None:
@@ -101,8 +94,8 @@ def _voice(sent: Any) -> str | None:
 async def list_voices(request: web.Request) -> web.Response:
     """Answer with the voices that the server speaks, the default first."""
     voices = await served_voices(request.app[GATEWAY])
-    found = [{"id": voice.name, **asdict(voice)} for voice in voices]
-    return web.json_response({"object": "list", "voices": found})
+    objects = [{"id": voice.name, **asdict(voice)} for voice in voices]
+    return web.json_response({"object": "list", "voices": objects})
 
 
 async def speak(request: web.Request) -> web.StreamResponse:
@@ -114,56 +107,59 @@ async def speak(request: web.Request) -> web.StreamResponse:
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.text_of(caller) as begin:
         body = await body_of(request, SPEECH.max_message_bytes, gateway.config.times.idle_s)
-        asked = read(body, gateway.model_aliases)
+        speech = read(body, gateway.model_aliases)
         begin()
-        return await _Answer(request, asked).stream()
+        return await _SpeechAnswer(request, speech).stream()
 
 
-class _Answer:
-    def __init__(self, request: web.Request, asked: SpeechRequest) -> None:
-        self._request, self._asked = request, asked
+class _SpeechAnswer:
+    def __init__(self, request: web.Request, speech: SpeechFields) -> None:
+        self._request, self._speech = request, speech
         self._gateway, self._began = request.app[GATEWAY], time.monotonic()
         self._begun: tuple[SpokenSentence, ...] = ()
         """Sentences that begin in audio which is not sent yet."""
-        kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.voicing.format]
-        self._stream = StreamedAnswer(request, kind, ignored_header(asked.ignored))
+        content_type = (
+            "text/event-stream" if speech.is_events else CONTENT_TYPES[speech.voicing.format]
+        )
+        self._stream = StreamedAnswer(request, content_type, ignored_header(speech.ignored))
 
     async def stream(self) -> web.StreamResponse:
         """Send the audio as it comes; raise an ApiError or ConchError only if nothing was sent."""
         try:
             # Before its first piece an answer may still come from another server.
-            await self._gateway.servers.answer(self._send_all, digest_of(self._asked.text))
+            await self._gateway.servers.answer(self._send_all, digest_of(self._speech.text))
         except (ApiError, ConchError) as error:
             if not self._stream.prepared:
                 raise
-            if not self._asked.is_events:
+            if not self._speech.is_events:
                 # Audio has no place for an error: the client sees that it is not complete.
                 logger.warning("an answer is broken off: %s", error)
                 assert self._request.transport is not None
                 self._request.transport.abort()
                 return self._stream
-            await self._event({"error": api_error(error).as_dict()})
+            await self._stream.send_event({"error": api_error(error).as_dict()})
         await self._stream.write_eof()
         return self._stream
 
     async def _send_all(self, client: AsyncClient) -> None:
-        asked, encoder = self._asked, self._asked.voicing.encoder()
+        speech, encoder = self._speech, self._speech.voicing.encoder()
         self._begun = ()
-        options = {"request_id": self._request[REQUEST_ID], **asked.voicing.options}
-        found = client.synthesize_stream(asked.text, **options)
+        options = {"request_id": self._request[REQUEST_ID], **speech.voicing.options}
+        stream = client.synthesize_stream(speech.text, **options)
         caller = self._request[CALLER]
-        spoken = counted(found, self._gateway, caller, SPEECH.address, lambda: self._began)
+        spoken = counted(stream, self._gateway, caller, SPEECH.address, lambda: self._began)
         try:
             async with aclosing(spoken) as pieces:
                 async for piece in pieces:
                     await self._send(piece, await encoded(encoder, piece))
-            if asked.is_events:
-                words = len(asked.text.split())
+            if speech.is_events:
+                words = len(speech.text.split())
                 tokens = round(TOKENS_A_SECOND * piece.spoken.duration)
                 usage = {"input_tokens": words, "output_tokens": tokens}
                 usage["total_tokens"] = words + tokens
                 last = replace(piece.spoken, sentences=self._begun)
-                await self._event({"type": "speech.audio.done", "usage": usage, "spoken": last})
+                event = {"type": "speech.audio.done", "usage": usage, "spoken": last}
+                await self._stream.send_event(event)
         except ConchError as error:
             if not self._stream.prepared:
                 raise
@@ -174,20 +170,14 @@ class _Answer:
         if not audio:
             return
         await self._stream.prepare(self._request)  # it has an effect once
-        if not self._asked.is_events:
+        if not self._speech.is_events:
             return await self._stream.write(audio)
         text = base64.b64encode(audio).decode()
         # Only the event at the end has figures.
         spoken = replace(piece.spoken, sentences=self._begun, stages={}, warnings=())
         self._begun = ()
-        await self._event({"type": "speech.audio.delta", "audio": text, "spoken": spoken})
-
-    async def _event(self, event: dict[str, Any]) -> None:
-        spoken = event.pop("spoken", None)
-        data = strict_json(event)
-        if spoken is not None:
-            data = f'{data[:-1]}, "spoken": {spoken.to_json()}}}'
-        await self._stream.write(f"data: {data}\n\n".encode())
+        event = {"type": "speech.audio.delta", "audio": text, "spoken": spoken}
+        await self._stream.send_event(event)
 
 
 def digest_of(text: str) -> str:

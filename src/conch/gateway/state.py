@@ -53,7 +53,7 @@ class Caller:
         self.requests = Bucket(limits.requests_per_minute)
         self.audio_s = Bucket(limits.audio_s_per_minute)
         self.running: Counter[str] = Counter()
-        """Places taken, by kind."""
+        """Slots taken, by activity."""
 
     @property
     def name(self) -> str:
@@ -122,7 +122,7 @@ class Gateway:
 
     @property
     def share(self) -> float:
-        """The share of places and of room that a key has at most."""
+        """The share of slots and of room that a key has at most."""
         return KEY_SHARE if self.keys.are_several else 1.0
 
     @property
@@ -146,14 +146,14 @@ class Gateway:
 
     def call_of(self, caller: Caller | None) -> AbstractContextManager[None]:
         """Count a call of Riva's API while its request comes; those for health have no caller."""
-        kind = "calls have sent no request" if caller else "calls for health have sent none"
+        activity = "calls have sent no request" if caller else "calls for health have sent none"
         most = ARRIVING * self.config.max_files
-        return self._place(caller or self.caller(None), kind, most)
+        return self._slot(caller or self.caller(None), activity, most)
 
     @contextmanager
     def transcript_of(self, caller: Caller) -> Iterator[None]:
         """Count a transcript while it is sent and written in another format."""
-        with self._place(caller, "transcripts are written", MAX_TRANSCRIPTS):
+        with self._slot(caller, "transcripts are written", MAX_TRANSCRIPTS):
             self.count_request(caller)
             yield
 
@@ -166,11 +166,11 @@ class Gateway:
     def session_of(self, caller: Caller, route: str) -> Iterator[None]:
         """Count a live session while it is open. Enter it before the WebSocket is accepted."""
         gauge, most = self.metrics.sessions.labels(route), self.config.max_sessions
-        kind = "live sessions are open"
+        activity = "live sessions are open"
         self._check(caller)
-        if caller.limits.streams and caller.running[kind] >= caller.limits.streams:
+        if caller.limits.streams and caller.running[activity] >= caller.limits.streams:
             raise _used_up(f"{caller.limits.streams} live sessions at once", 1.0)
-        with self._place(caller, kind, most), gauge.track_inprogress():
+        with self._slot(caller, activity, most), gauge.track_inprogress():
             caller.requests.take(1)
             yield
 
@@ -178,45 +178,45 @@ class Gateway:
     def _counted(
         self, caller: Caller, coming: str, work: str, gauge: Gauge
     ) -> Iterator[Callable[[], None]]:
-        """Take a place for a request that is coming; the function takes one for its work instead.
+        """Take a slot for a request that is coming; the function takes one for its work instead.
 
-        So those who send slowly, or nothing, keep no place from those who have sent all.
+        So those who send slowly, or nothing, keep no slot from those who have sent all.
         """
         self._check(caller)
         most = self.config.max_files
-        self._check_place(caller, work, most)  # or it would come in vain
+        self._check_slot(caller, work, most)  # or it would come in vain
         with ExitStack() as held, gauge.track_inprogress():
 
             def begin() -> None:
                 held.close()
-                held.enter_context(self._place(caller, work, most))
+                held.enter_context(self._slot(caller, work, most))
 
             if coming:
-                held.enter_context(self._place(caller, coming, ARRIVING * most))
+                held.enter_context(self._slot(caller, coming, ARRIVING * most))
             else:
                 begin()
             caller.requests.take(1)
             yield begin
 
     @contextmanager
-    def _place(self, caller: Caller, kind: str, most: int) -> Iterator[None]:
-        self._check_place(caller, kind, most)
-        self._running[kind] += 1
-        caller.running[kind] += 1
+    def _slot(self, caller: Caller, activity: str, most: int) -> Iterator[None]:
+        self._check_slot(caller, activity, most)
+        self._running[activity] += 1
+        caller.running[activity] += 1
         try:
             yield
         finally:
-            self._running[kind] -= 1
-            caller.running[kind] -= 1
+            self._running[activity] -= 1
+            caller.running[activity] -= 1
             self._changed.set()
 
-    def _check_place(self, caller: Caller, kind: str, most: int) -> None:
-        if self._running[kind] >= most:
-            raise overloaded(f"{most} {kind}; try again later")
-        if caller.running[kind] >= (own := math.ceil(self.share * most)):
-            raise overloaded(f"{own} {kind} for this key, the most of one key; try again later")
+    def _check_slot(self, caller: Caller, activity: str, most: int) -> None:
+        if self._running[activity] >= most:
+            raise overloaded(f"{most} {activity}; try again later")
+        if caller.running[activity] >= (own := math.ceil(self.share * most)):
+            raise overloaded(f"{own} {activity} for this key, the most of one key; try again later")
 
-    def heard(self, caller: Caller, route: str, seconds: float) -> None:
+    def count_audio(self, caller: Caller, route: str, seconds: float) -> None:
         """Count audio that was recognised for a caller."""
         self.metrics.audio_seconds.labels(route, caller.name).inc(seconds)
         caller.audio_s.take(seconds)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import IO
 
 from aiohttp import web
 
@@ -11,17 +11,18 @@ from conch.audio.intake import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import Request, StoredFile
 from conch.gateway import file_answer, file_request
+from conch.gateway.bodies import StreamedAnswer, event_bytes
+from conch.gateway.doors import TRANSCRIPTIONS
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
-from conch.gateway.sending import StreamedAnswer
-from conch.gateway.servers import asking
+from conch.gateway.servers import recognition_request
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
-from conch.wire.result import Transcript, strict_json
+from conch.wire.result import Transcript
 
-ROUTE = "/v1/audio/transcriptions"
+ROUTE = TRANSCRIPTIONS.address
 HEADERS_S = 2.0
 """Seconds after which the headers of a streamed answer leave without an event: most errors of the
 request are known before, and get their status."""
@@ -40,11 +41,11 @@ async def translate(request: web.Request) -> web.StreamResponse:
     try:
         return await _answered(request, {"task": "translate"})
     except OptionError as error:
-        if (found := api_error(error)).param != "task":
+        if (failure := api_error(error)).param != "task":
             raise
         raise ApiError(
             400,
-            f"this model does not translate: {found}; /v1/audio/transcriptions writes what was "
+            f"this model does not translate: {failure}; /v1/audio/transcriptions writes what was "
             "said, in the language that was spoken",
             param="model",
             code="not_supported",
@@ -66,47 +67,45 @@ async def _answered(
     with gateway.file_of(caller) as begin:
         async with uploaded(request) as form:
             begin()
-            asked = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
-            await _check_length(form, gateway.config.max_audio_s)
-            work = _Transcription(request, form, asked)
-            return await (work.stream() if asked.is_streamed else work.answer())
+            fields = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
+            await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
+            work = _TranscriptionAnswer(request, form, fields)
+            return await (work.stream() if fields.is_streamed else work.answer())
 
 
-async def _check_length(form: Form, max_audio_s: float) -> None:
-    """Check the length in the file's header; the server checks the audio that it decodes."""
-    if not max_audio_s:
-        return
-    seconds = await asyncio.to_thread(length_of, form.file)
+def check_length(file: IO[bytes], max_audio_s: float, param: str = "file") -> None:
+    """Check the length in a file's header; the server checks the audio that it decodes."""
+    seconds = length_of(file) if max_audio_s else None
     if seconds is not None and seconds > max_audio_s:
         raise ApiError(
             413,
             f"the file has {seconds:.0f} s of audio; this server takes at most {max_audio_s:g} s",
-            param="file",
+            param=param,
             code="audio_too_long",
         )
 
 
-class _Transcription:
-    """One file, and the answer to its request."""
+class _TranscriptionAnswer:
+    """The answer to the request of one file."""
 
-    def __init__(self, request: web.Request, form: Form, asked: FileRequest) -> None:
-        self._request, self._form, self._asked = request, form, asked
+    def __init__(self, request: web.Request, form: Form, fields: FileRequest) -> None:
+        self._request, self._form, self._fields = request, form, fields
         self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]
-        self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(asked))
+        self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(fields))
 
     async def answer(self) -> web.Response:
         async def ask(client: AsyncClient) -> Transcript:
-            return await client.infer(self._asking(ENTRY_POINTS[0]))
+            return await client.infer(self._server_request(ENTRY_POINTS[0]))
 
-        asking = self._gateway.servers.answer(ask, self._form.digest)
-        transcript = await self._gateway.unless_broken_off(asking)
-        self._gateway.heard(self._request[CALLER], ROUTE, transcript.duration)
+        answering = self._gateway.servers.answer(ask, self._form.digest)
+        transcript = await self._gateway.unless_broken_off(answering)
+        self._gateway.count_audio(self._request[CALLER], ROUTE, transcript.duration)
         # In a thread: an hour of words takes a while to write.
-        text = await asyncio.to_thread(file_answer.body, transcript, self._asked)
+        text = await asyncio.to_thread(file_answer.body, transcript, self._fields)
         return web.Response(
             text=text,
-            content_type=file_answer.CONTENT_TYPES.get(self._asked.format, "application/json"),
-            headers=file_answer.headers(self._asked, transcript.warnings),
+            content_type=file_answer.CONTENT_TYPES.get(self._fields.format, "application/json"),
+            headers=file_answer.headers(self._fields, transcript.warnings),
         )
 
     async def stream(self) -> web.StreamResponse:
@@ -122,65 +121,52 @@ class _Transcription:
             if not self._stream.prepared:
                 raise
             failure = self._request[FAILURE] = api_error(error)
-            await self._send({"error": failure.as_dict()})
+            await self._stream.send_event({"error": failure.as_dict()})
         await self._stream.write_eof()
         return self._stream
 
     async def _send_events(self, client: AsyncClient) -> None:
         """Send the events of a server, or raise a ConchError; after the first part, an ApiError."""
-        deltas, heard = file_answer.Deltas(self._asked), list[Transcript]()
+        deltas, received = file_answer.Deltas(self._fields), list[Transcript]()
         try:
             # A server that is lost after the first part counts, too, though nothing is sent again.
             with self._gateway.servers.losses.attempt(self._form.digest):
                 async with aclosing(self._parts(client)) as parts:
                     async for part in parts:
-                        heard.append(part)
+                        received.append(part)
                         await self._stream.prepare(self._request)  # it has an effect once
                         for event in deltas.of_part(part):
-                            await self._send(event)
+                            await self._stream.send_event(event)
 
             def last() -> bytes:
-                whole = joined_parts(heard, self._asked.options.nbest)
+                whole = joined_parts(received, self._fields.options.nbest)
                 events = (*deltas.of_turns(whole), deltas.of_whole(whole))
-                return b"".join(map(_written, events))
+                return b"".join(map(event_bytes, events))
 
             # In a thread: an hour of words takes a while to join and to write.
             await self._stream.write(await asyncio.to_thread(last))
         except ConchError as error:
-            if not heard:
+            if not received:
                 raise
             raise api_error(error) from error
         finally:
-            if heard:
-                self._gateway.heard(self._request[CALLER], ROUTE, heard[-1].duration)
+            if received:
+                self._gateway.count_audio(self._request[CALLER], ROUTE, received[-1].duration)
 
     def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
         """Yield the parts of an answer, and send comments while none comes."""
-        parts = client.infer_parts(self._asking(ENTRY_POINTS[1]))
+        parts = client.infer_parts(self._server_request(ENTRY_POINTS[1]))
         return self._gateway.unbroken(parts, self._commented)
 
-    def _asking(self, entry_point: str) -> Request:
-        return asking(StoredFile(self._form.file), self._asked.options, self._id, entry_point)
+    def _server_request(self, entry_point: str) -> Request:
+        return recognition_request(
+            StoredFile(self._form.file), self._fields.options, self._id, entry_point
+        )
 
     async def _commented(self, coming: "asyncio.Future[Transcript]") -> None:
-        while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:
-            await self._stream.prepare(self._request)
-            await self._stream.write(b": still at work\n\n")
-
-    @property
-    def _patience_s(self) -> float:
-        """Seconds to wait for the next part before a comment is sent."""
-        return self._gateway.config.times.comment_s if self._stream.prepared else HEADERS_S
-
-    async def _send(self, event: dict[str, Any]) -> None:
-        await self._stream.write(_written(event))
-
-
-def _written(event: dict[str, Any]) -> bytes:
-    """Return the bytes of an event; its type is in the data, as OpenAI's clients expect."""
-    transcript = event.get("transcript")
-    if isinstance(transcript, Transcript):
-        data = f'{{"type": "{event["type"]}", "transcript": {transcript.to_json()}}}'
-    else:
-        data = strict_json(event)
-    return f"data: {data}\n\n".encode()
+        comment_s = self._gateway.config.times.comment_s
+        while not coming.done():
+            patience_s = comment_s if self._stream.prepared else HEADERS_S
+            if not (await asyncio.wait([coming], timeout=patience_s))[0]:
+                await self._stream.prepare(self._request)
+                await self._stream.write(b": still at work\n\n")

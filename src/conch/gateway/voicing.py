@@ -1,6 +1,7 @@
-"""How texts are spoken, at every door: what is asked for, and the audio as it comes."""
+"""Synthesis at every door: a text as it is written, its options, and its audio as it is made."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, fields
@@ -10,6 +11,7 @@ from conch.audio.encoding import Encoder
 from conch.client import Speech
 from conch.families import voices
 from conch.families.family import Voice
+from conch.gateway.errors import ApiError
 from conch.gateway.state import Caller, Gateway
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.synthesis import SynthesisOptions
@@ -26,6 +28,9 @@ OPTIONS = {
     item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
 }
 """Options of a call or a session, whose texts follow one another."""
+
+MAX_WAITING = 100_000
+"""Characters of a client that may wait to be spoken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,11 @@ async def counted(
     a stop has no more time for them.
     """
     spoken_s = 0.0
-    async with aclosing(gateway.unbroken(pieces)) as found:
-        async for piece in found:
+    async with aclosing(gateway.unbroken(pieces)) as unbroken:
+        async for piece in unbroken:
             if piece.has_sound and not spoken_s:
                 gateway.metrics.began(route, began())
-            gateway.heard(caller, route, piece.spoken.duration - spoken_s)
+            gateway.count_audio(caller, route, piece.spoken.duration - spoken_s)
             spoken_s = piece.spoken.duration
             yield piece
 
@@ -92,3 +97,36 @@ async def served_voices(gateway: Gateway) -> list[Voice]:
     return [
         voice for item in speaking if ready.issuperset(item.components) for voice in item.voices
     ]
+
+
+def check_waiting(num_characters: int) -> None:
+    """Raise an ApiError if more characters would wait than may."""
+    if num_characters > MAX_WAITING:
+        waiting = f"{num_characters} characters would wait to be spoken"
+        message = f"{waiting}; at most {MAX_WAITING} may"
+        raise ApiError(429, message, code="backlog_exceeded")
+
+
+class TextPieces:
+    """The pieces of one text, for `AsyncClient.synthesize_stream`."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self.num_waiting = 0
+        """Characters that were added and not read yet."""
+        self.began = 0.0
+        """When the first of it came, on the monotonic clock; 0 before."""
+
+    def add(self, text: str) -> None:
+        self.began = self.began or time.monotonic()
+        self.num_waiting += len(text)
+        self._pieces.put_nowait(text)
+
+    def end(self) -> None:
+        self._pieces.put_nowait(None)
+
+    async def each(self) -> AsyncGenerator[str, None]:
+        """Yield the pieces as they come."""
+        while (piece := await self._pieces.get()) is not None:
+            self.num_waiting -= len(piece)
+            yield piece

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from conch.bulk.inputs import Source, read_audio
 from conch.bulk.sending import Sender, Sending
-from conch.client.together import all_of
+from conch.client.aio import all_of
 from conch.pseudo_labels.compare import Side, by_segment, whole
 from conch.pseudo_labels.journal import Entry, Journal, stamp_of
 from conch.pseudo_labels.labels import problem_of_name

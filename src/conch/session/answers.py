@@ -1,9 +1,101 @@
-"""Join several answers to one: sum their calls, and merge their segments."""
+"""Answers of one session: shift those of a stream to the session's clock, and join several."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
-from conch.wire.result import RollingPasses, Segment, Stage, Transcript, summed_stages
+from conch.wire.known_speakers import known_speakers_of
+from conch.wire.result import (
+    OpenUtterance,
+    RollingPasses,
+    Segment,
+    Stage,
+    Transcript,
+    Turn,
+    Unrecognised,
+    Word,
+    summed_stages,
+)
+
+Label: TypeAlias = Callable[[Any], Any]
+"""Returns the label that a speaker of one stream has in the whole session."""
+
+
+def labels_of(stream: int, known: str = "") -> Label:
+    """Return the labels of a stream's speakers: A of the second is A2, known ones keep names."""
+    names = {item.name for item in known_speakers_of(known)} if stream > 1 else set()
+
+    def label(speaker: Any) -> Any:
+        is_own = speaker and stream > 1 and speaker not in names
+        return f"{speaker}{stream}" if is_own else speaker
+
+    return label
+
+
+FIRST = labels_of(1)
+
+
+def has_last_text(segment: Segment, answer: Transcript) -> bool:
+    """Return whether the text of a segment no longer changes.
+
+    With two passes it changes once more. An answer without `rolling` is of a stream with one pass.
+    """
+    is_passed = segment.passes > 1 or bool(segment.error)
+    return is_passed or answer.is_final or answer.rolling is None
+
+
+def shifted_segment(
+    segment: Segment, seconds: float, indices: int, label: Label = FIRST
+) -> Segment:
+    """Return a segment with its times and its index shifted, and labels of the whole session."""
+    return replace(
+        segment,
+        start=_later(segment.start, seconds),
+        end=_later(segment.end, seconds),
+        words=_shifted(segment.words, seconds, label),
+        unrecognised=tuple(
+            Unrecognised(_later(item.start, seconds), _later(item.end, seconds), item.heard)
+            for item in segment.unrecognised
+        ),
+        index=segment.index + indices,
+        speaker=label(segment.speaker),
+    )
+
+
+def shifted_turns(turns: Iterable[Turn], seconds: float, label: Label) -> tuple[Turn, ...]:
+    return tuple(
+        Turn(label(turn.speaker), *(_later(at, seconds) for at in (turn.start, turn.end)))
+        for turn in turns
+    )
+
+
+def shifted_utterance(
+    utterance: OpenUtterance, seconds: float, label: Label = FIRST
+) -> OpenUtterance:
+    heard_until = utterance.heard_until
+    return OpenUtterance(
+        start=_later(utterance.start, seconds),
+        firm=_shifted(utterance.firm, seconds, label),
+        tentative=_shifted(utterance.tentative, seconds, label),
+        newest=_shifted(utterance.newest, seconds, label),
+        heard_until=_later(heard_until, seconds) if heard_until else 0.0,
+    )
+
+
+def _shifted(words: Iterable[Word], seconds: float, label: Label) -> tuple[Word, ...]:
+    return tuple(
+        replace(
+            word,
+            start=_later(word.start, seconds),
+            end=_later(word.end, seconds),
+            speaker=label(word.speaker),
+        )
+        for word in words
+    )
+
+
+def _later(time_s: float, seconds: float) -> float:
+    return round(time_s + seconds, 3)
 
 
 class SummedCalls:
@@ -37,8 +129,8 @@ def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPas
 
 def latest_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """Return segments in order of their index; of equal ones, the last counts."""
-    found = {segment.index: segment for segment in segments}
-    return tuple(found[index] for index in sorted(found))
+    by_index = {segment.index: segment for segment in segments}
+    return tuple(by_index[index] for index in sorted(by_index))
 
 
 def joined_answers(answers: Sequence[Transcript]) -> Transcript:

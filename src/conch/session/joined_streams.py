@@ -12,16 +12,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.session.answers import SummedCalls, added_passes, latest_segments
-from conch.session.clock import (
+from conch.session.answers import (
+    SummedCalls,
+    added_passes,
     has_last_text,
     labels_of,
+    latest_segments,
     shifted_segment,
     shifted_turns,
     shifted_utterance,
 )
-from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import LOST, Cut, ResumeState
+from conch.session.resume_state import LOST, OverlapRemoval, ResumePoint, ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -66,26 +67,25 @@ class KeptAudio:
 
     def between(self, start: int, end: int) -> list[NDArray[Any]]:
         """Return the samples from `start` up to `end`, where a chunk ends, in their chunks."""
-        found = []
+        pieces = []
         at = self.start
         for chunk in self._chunks:
             if at < end and at + len(chunk) > start:
-                found.append(chunk[max(0, start - at) :])
+                pieces.append(chunk[max(0, start - at) :])
             at += len(chunk)
-        return found
+        return pieces
 
 
 class JoinedStreams:
     """One transcript of all streams of a session: times, indices and firm text continue.
 
     Args:
-        sample_rate: Hz of the audio.
-        told_s: Seconds at the beginning whose words were sent before.
+        sent_before_s: Seconds at the beginning whose words were sent before.
         keeps_segments: Whether the last answer has the utterances of all answers.
     """
 
     def __init__(
-        self, sample_rate: int, told_s: float = 0.0, *, keeps_segments: bool = False
+        self, sample_rate: int, sent_before_s: float = 0.0, *, keeps_segments: bool = False
     ) -> None:
         self._rate = sample_rate
         self._all: dict[int, Segment] | None = {} if keeps_segments else None
@@ -93,11 +93,11 @@ class JoinedStreams:
         self.start = 0
         """First sample of the current stream, on the clock of the session."""
         self.kept = KeptAudio(sample_rate)
-        self._stream, self._is_heard = 1, False
+        self._stream, self._has_answered = 1, False
         """Number of the current stream, and whether it has answered."""
-        self._is_moved = told_s > 0
+        self._is_moved = sent_before_s > 0
         """Whether the current stream's answers differ from those of the session."""
-        self.state = ResumeState(Cut(0.0, (), told_s))
+        self.state = ResumeState(ResumePoint(0.0, (), sent_before_s))
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
@@ -118,29 +118,25 @@ class JoinedStreams:
         """First sample that the next stream would need."""
         return max(self.start, int(self.state.cut(self._stable).at_s * self._rate))
 
-    def drop_audio(self) -> None:
-        """Drop the audio that no further stream needs."""
-        self.kept.drop_before(self.kept_from)
-
     def take(self, answer: Transcript, *, ends: bool) -> None:
         """Add an answer of the current stream; `ends` if the caller ended it.
 
         A gateway that stops ends it early, in the middle of a word; then utterances that had not
         ended before are dropped.
         """
-        self._is_heard, is_cut = True, answer.is_final and not ends
+        self._has_answered, is_cut = True, answer.is_final and not ends
         if is_cut:
             whole = [item for item in answer.segments if item.endpoint != "end"]
             answer = replace(answer, segments=tuple(whole), utterance=None)
-        heard_s = self.start / self._rate + answer.duration
+        answered_s = self.start / self._rate + answer.duration
         # The steps of a later stream are at other times.
-        self.duration = max(self.duration, round(heard_s, 3))
+        self.duration = max(self.duration, round(answered_s, 3))
         if self._is_moved:
             answer = self._moved(answer)
         ended = ((item, has_last_text(item, answer)) for item in answer.segments)
         self._news |= self.state.end(ended)
         if not is_cut:
-            self.state.hear(answer.utterance, heard_s)
+            self.state.hear(answer.utterance, answered_s)
         self._keep(answer.segments)
         self._calls.add(answer)
         now = answer.rolling
@@ -268,9 +264,9 @@ class JoinedStreams:
         self._is_moved = True
         self._begin(cut)
 
-    def _begin(self, cut: Cut) -> None:
-        self._stream += self._is_heard
-        self._is_heard = False
+    def _begin(self, cut: ResumePoint) -> None:
+        self._stream += self._has_answered
+        self._has_answered = False
         self._label = labels_of(self._stream, str(self._options.value("known_speakers")))
         self.hears_again = cut.until_s > cut.at_s
         """Whether the current stream repeats words that were sent before."""

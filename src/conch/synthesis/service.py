@@ -1,7 +1,9 @@
-"""Synthesis as a service of a BLS model: text in, audio out."""
+"""Synthesis as a service of a BLS model: text in, audio out, by a voice or like a recording."""
 
 import asyncio
+import hashlib
 import os
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from conch.audio.encoding import Encoder
+from conch.audio.recording import file_recording
 from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.calls import Calls
@@ -22,13 +25,14 @@ from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Asked, Message
+from conch.component.arrays import FloatArray
 from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
-from conch.synthesis.likeness import References, Style
 from conch.synthesis.speaking import Growth, Speaking
-from conch.wire.errors import TextError
+from conch.wire.errors import AudioError, OptionError, TextError
+from conch.wire.known_speakers import KnownSpeaker
 from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
-from conch.wire.voices import REFERENCES, synthesizer_of
+from conch.wire.voices import REFERENCES, reference_of, synthesizer_of
 
 MODE = "synthesis"
 SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")
@@ -37,6 +41,11 @@ FIRST_AUDIO_SECONDS = Metric(
 )
 CHARACTERS_A_SECOND = 15.0
 """Rough speed of speech, by which waiting texts are ordered."""
+
+MOST_S = 20.0
+"""Longest recording, in seconds."""
+KEPT = 256
+"""Recordings whose voices are kept, the latest requested ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +74,13 @@ class SynthesisRequest(Asked):
     """A request with its text, whose options are not checked yet."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    voice: str
+    """Value of the components' parameter `voice`."""
+    similarity: float
 
 
 class Synthesis:
@@ -215,3 +231,47 @@ def _tensors(spoken: Spoken, format: str, audio: bytes, wanted: tuple[str, ...])
     elif audio:
         tensors["AUDIO"] = np.array([[audio]], np.object_)
     return {name: tensor for name, tensor in tensors.items() if name in wanted}
+
+
+class References:
+    def __init__(self, *, is_allowed: bool) -> None:
+        self._is_allowed = is_allowed
+        self._styles: OrderedDict[bytes, Style] = OrderedDict()
+        """Styles by the hash of the recording, whose name says nothing of the voice."""
+
+    async def style_of(self, options: SynthesisOptions, calls: Calls) -> Style | None:
+        """Return the style of a request with a reference; None for one without."""
+        if (speaker := reference_of(options.reference)) is None:
+            return None
+        if not self._is_allowed:
+            raise OptionError(
+                "option 'reference' is not taken by this server; conch serve "
+                "--voices-from-recordings takes it, of those whose consent you have"
+            )
+        key = hashlib.sha256(options.reference.encode()).digest()
+        if key not in self._styles:
+            self._styles[key] = await self._fetched_style(speaker, calls)
+        self._styles.move_to_end(key)
+        while len(self._styles) > KEPT:
+            self._styles.popitem(last=False)
+        return self._styles[key]
+
+    async def _fetched_style(self, speaker: KnownSpeaker, calls: Calls) -> Style:
+        component = likening().voice_style
+        await calls.need((component,))
+        if speaker.embedding is None:
+            inputs = {"waveform": await asyncio.to_thread(_read, speaker.audio)}
+        else:
+            inputs = {"embedding": speaker.embedding}
+        outputs = await calls(component, inputs, ("style", "similarity"))
+        voice = outputs["style"].numpy().item()
+        return Style(voice.decode(), round(float(outputs["similarity"].numpy().item()), 3))
+
+
+def _read(data: bytes) -> FloatArray:
+    try:
+        recording = file_recording(data, MOST_S)
+        (blocks,) = recording.channels.values()
+        return np.concatenate([*blocks], dtype=np.float32)
+    except AudioError as error:
+        raise AudioError(f"option 'reference': {error}") from None

@@ -30,7 +30,7 @@ LONG_LEAD_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class VocoderChunk:
     """A stretch of frames that is spoken, inside one that the vocoder gets."""
 
     start: int
@@ -57,7 +57,7 @@ class Growth:
         first = min(most, max(synthesizer.first_frames, frames))
         return cls(round(first), most, synthesizer.growth)
 
-    def chunks(self, frames: int, before: int, after: int) -> Iterator[Chunk]:
+    def chunks(self, frames: int, before: int, after: int) -> Iterator[VocoderChunk]:
         """Yield ever longer chunks, whose sound depends on the frames `before` and `after` each."""
         start = 0
         while start < frames:
@@ -65,7 +65,7 @@ class Growth:
             # A rest is not worth a call of its own.
             length = left if left <= self.frames * 3 // 2 else self.frames
             end = start + length
-            yield Chunk(start, end, max(0, start - before), min(frames, end + after))
+            yield VocoderChunk(start, end, max(0, start - before), min(frames, end + after))
             start, self.frames = end, min(self.most, round(self.frames * self.factor))
 
 
@@ -182,13 +182,13 @@ class Speaking:
             return _Voiced(SpokenSentence(text, phonemes, 0.0, end, words), latents)
         return None
 
-    async def _sound(self, latents: FloatArray, chunk: Chunk) -> FloatArray:
+    async def _sound(self, latents: FloatArray, chunk: VocoderChunk) -> FloatArray:
         PART.set(self._began + self.seconds)
         before, after = chunk.start - chunk.first, chunk.last - chunk.end
-        place = np.array([before, after, self._frames - before], np.int32)
+        context = np.array([before, after, self._frames - before], np.int32)
         outputs = await self._calls(
             self._by.vocoder,
-            {"latents": latents[chunk.first : chunk.last], "context": place},
+            {"latents": latents[chunk.first : chunk.last], "context": context},
             ("waveform",),
             {"voice": self._options.voice, "seed": self._options.seed},
         )

@@ -14,14 +14,16 @@ from wyoming.asr import Transcribe
 from wyoming.audio import AudioChunk
 from wyoming.tts import Synthesize
 
-from conch.gateway import file_request, format, listen_query, socket_session, speak, speech, voicing
+from conch.gateway import file_request, format, listen, socket_session, speak, speech, voicing
 from conch.gateway.errors import ApiError
-from conch.gateway.realtime.client_events import read_event
 from conch.gateway.realtime.config import SessionConfig
-from conch.gateway.riva import asked, speaking
+from conch.gateway.realtime.events import read_event
+from conch.gateway.riva import recognition_config
+from conch.gateway.riva import synthesis as riva_synthesis
 from conch.gateway.riva.protocol import RECOGNITION, SYNTHESIS, methods_of
-from conch.gateway.wyoming import events, hearing
-from conch.gateway.wyoming import speaking as wyoming_speaking
+from conch.gateway.wyoming import events
+from conch.gateway.wyoming import recognition as wyoming_recognition
+from conch.gateway.wyoming import synthesis as wyoming_synthesis
 from conch.wire import hotwords, known_speakers, option_texts, options, replacements, synthesis
 from conch.wire.errors import ConchError, InternalError
 from lab.chaos.doors.forms import FIELDS, FORM_VALUES
@@ -71,7 +73,7 @@ def queries(*names: str) -> st.SearchStrategy[list[tuple[str, str]]]:
 @st.composite
 def messages(draw: st.DrawFn, kind: Any, depth: int = 3) -> Any:
     """Return a message of protobuf with any values."""
-    found = kind()
+    result = kind()
     for item in draw(st.lists(st.sampled_from([*kind.DESCRIPTOR.fields]), max_size=6, unique=True)):
         number = st.one_of(st.integers(-3, 100), st.sampled_from([2**31 - 1, -(2**31)]))
         of_type: dict[int, st.SearchStrategy[Any]] = {
@@ -82,18 +84,18 @@ def messages(draw: st.DrawFn, kind: Any, depth: int = 3) -> Any:
         }
         if item.message_type is not None and item.message_type.GetOptions().map_entry:
             for name, value in draw(queries()):
-                getattr(found, item.name)[name] = value
+                getattr(result, item.name)[name] = value
         elif item.message_type is not None:
-            inner = getattr(found, item.name)
+            inner = getattr(result, item.name)
             repeated = item.is_repeated
             for _ in range(draw(st.integers(0, 2)) if repeated and depth else min(depth, 1)):
                 made = inner.add() if repeated else inner
                 made.CopyFrom(draw(messages(type(made), depth - 1)))
         elif item.is_repeated:
-            getattr(found, item.name).extend(draw(st.lists(of_type[item.type], max_size=3)))
+            getattr(result, item.name).extend(draw(st.lists(of_type[item.type], max_size=3)))
         else:
-            setattr(found, item.name, draw(of_type.get(item.type, number)))
-    return found
+            setattr(result, item.name, draw(of_type.get(item.type, number)))
+    return result
 
 
 def _message_of(service: str, name: str) -> Any:
@@ -125,16 +127,16 @@ def _event(data: bytes) -> None:
         reader = asyncio.StreamReader()
         reader.feed_data(data)
         reader.feed_eof()
-        found: Any = events.Events(reader, None, 1.0)  # type: ignore[arg-type]
-        while (event := await found.next()) is not None:
+        result: Any = events.Events(reader, None, 1.0)  # type: ignore[arg-type]
+        while (event := await result.next()) is not None:
             if event.type == "audio-chunk":
                 chunk = AudioChunk.from_event(event)
                 assert events.samples_of(chunk.audio, chunk).ndim == 1
             elif event.type == "transcribe":
-                hearing.options_asked(Transcribe.from_event(event), {}, ("en",))
+                wyoming_recognition.parse_options(Transcribe.from_event(event), {}, ("en",))
             elif event.type == "synthesize":
                 said = Synthesize.from_event(event)
-                wyoming_speaking.options_asked(said.voice, said.text_format)
+                wyoming_synthesis.parse_options(said.voice, said.text_format)
 
     # What a client is told of a field that is missing: see `WyomingConnection`.
     with suppress(KeyError):
@@ -153,18 +155,18 @@ def _hotwords(text: str) -> None:
 @st.composite
 def wyoming_events(draw: st.DrawFn) -> bytes:
     """Return lines of events, with payloads that are as long as they say or not."""
-    kinds = ("transcribe", "audio-start", "audio-chunk", "synthesize", "describe", "x")
+    types = ("transcribe", "audio-start", "audio-chunk", "synthesize", "describe", "x")
     names = ("rate", "width", "channels", "voice", "text", "name", "language", "transcript_names")
     fields = st.dictionaries(st.sampled_from(names), mostly(st.integers(0, 5), values()))
-    found = b""
+    result = b""
     for _ in range(draw(st.integers(1, 3))):
         payload = draw(st.binary(max_size=12))
         length = draw(mostly(st.just(len(payload)), st.one_of(st.integers(-2, 20), values())))
         data = draw(fields)
-        head = {"type": draw(mostly(st.sampled_from(kinds), values())), "data": data}
+        head = {"type": draw(mostly(st.sampled_from(types), values())), "data": data}
         text = json.dumps({**head, "payload_length": length})
-        found += draw(mostly(st.just(text), bodies(*kinds))).encode() + b"\n" + payload
-    return found
+        result += draw(mostly(st.just(text), bodies(*types))).encode() + b"\n" + payload
+    return result
 
 
 SESSION = ("type", "audio", "include", "conch", "input_audio_format", "turn_detection")
@@ -172,8 +174,8 @@ TRANSCRIPT = ("transcript", "format", "name")
 PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
     "form": (_form, queries(*FIELDS, "stream", "known_speakers")),
     "query of listen": (
-        lambda pairs: listen_query.query_of(pairs, {"mine": "small"}),
-        queries(*listen_query.OWN),
+        lambda pairs: listen.query_of(pairs, {"mine": "small"}),
+        queries(*listen.OWN),
     ),
     "query of speak": (
         lambda pairs: speak.query_of(pairs, {}),
@@ -212,14 +214,19 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
         ),
     ),
     "recording of Riva": (
-        lambda message: asked.asked_in(message.config, {}, live=False),
+        lambda message: recognition_config.settings_of(message.config, {}, live=False),
         messages(_message_of(RECOGNITION, "Recognize")),
     ),
     "stream of Riva": (
-        lambda message: asked.asked_in(message.streaming_config.config, {}, live=True),
+        lambda message: recognition_config.settings_of(
+            message.streaming_config.config, {}, live=True
+        ),
         messages(_message_of(RECOGNITION, "StreamingRecognize")),
     ),
-    "text of Riva": (speaking.asked_in, messages(_message_of(SYNTHESIS, "Synthesize"))),
+    "text of Riva": (
+        riva_synthesis.text_and_voicing,
+        messages(_message_of(SYNTHESIS, "Synthesize")),
+    ),
 }
 """Each with what is drawn for it."""
 

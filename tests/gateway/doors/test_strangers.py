@@ -73,9 +73,9 @@ def test_a_stranger_gets_a_right_answer(found: Found, door: Door, behaviour: Beh
 @pytest.mark.server
 @by_name
 def test_an_honest_client_beside_strangers_is_served(found: Found, door: Door) -> None:
-    beside: list[tuple[Answer, Answer]] = found.honest[door.name]
-    assert [given for given, alone in beside if given != alone] == []
-    assert len(beside) == 2
+    pairs: list[tuple[Answer, Answer]] = found.honest[door.name]
+    assert [given for given, alone in pairs if given != alone] == []
+    assert len(pairs) == 2
 
 
 @pytest.mark.server
@@ -101,15 +101,15 @@ def crowded(
     gateway: Gateway, door: Door, folder: Path, count: int, meanwhile: Callable[[], None] | None
 ) -> None:
     """Let a crowd visit a door; each is served or told that the server is busy."""
-    found = Found()
+    result = Found()
     with gateway_with(gateway.grpc_url, folder / "log") as places:
-        battery = Battery(places, folder / "log", found)
+        battery = Battery(places, folder / "log", result)
         asyncio.run(battery.crowd(door, count, meanwhile))
-    answers = found.answers[door.name, CROWD]
+    answers = result.answers[door.name, CROWD]
     assert [str(answer) for answer, is_right in answers if not is_right] == []
-    assert found.left[door.name] == {}
-    assert found.faults[door.name] == []
-    ((given, alone),) = found.honest[door.name]
+    assert result.left[door.name] == {}
+    assert result.faults[door.name] == []
+    ((given, alone),) = result.honest[door.name]
     assert given == alone
 
 

@@ -64,9 +64,9 @@ def test_only_what_is_named_changes() -> None:
         turn_detection={"type": "server_vad", "silence_duration_ms": 700},
     )
     config = updated(first, of_input(transcription={"language": "de"}), {"type": "transcription"})
-    told = config.as_session()["audio"]["input"]
-    assert told["transcription"] == {"model": "conch-attention", "language": "de"}
-    assert told["turn_detection"]["silence_duration_ms"] == 700
+    shown = config.as_session()["audio"]["input"]
+    assert shown["transcription"] == {"model": "conch-attention", "language": "de"}
+    assert shown["turn_detection"]["silence_duration_ms"] == 700
     config = config.updated(of_input(turn_detection={"threshold": 0.7}), NO_ALIASES)
     assert config.options(NO_ALIASES).sent == {
         "decoder": "attention",
@@ -83,8 +83,8 @@ def test_null_turns_off() -> None:
         of_input(noise_reduction=None, turn_detection=None, transcription={"language": None}),
     )
     assert config.is_manual
-    told = config.as_session()["audio"]["input"]
-    assert (told["noise_reduction"], told["turn_detection"]) == (None, None)
+    shown = config.as_session()["audio"]["input"]
+    assert (shown["noise_reduction"], shown["turn_detection"]) == (None, None)
     assert config.options(NO_ALIASES).sent == {}
     again = config.updated(of_input(turn_detection={"type": "server_vad"}), NO_ALIASES)
     assert not again.is_manual
@@ -125,12 +125,12 @@ def test_the_fields_of_the_beta(sent: str, wanted: str) -> None:
         }
     )
     assert config.format.type == wanted
-    told = config.as_beta_session()
-    assert told["input_audio_format"] == sent
-    assert told["input_audio_transcription"] == {"model": "whisper-1", "language": "en-US"}
-    assert told["input_audio_noise_reduction"] == {"type": "far_field"}
-    assert told["turn_detection"]["silence_duration_ms"] == 600
-    assert told["include"] == [LOGPROBS]
+    shown = config.as_beta_session()
+    assert shown["input_audio_format"] == sent
+    assert shown["input_audio_transcription"] == {"model": "whisper-1", "language": "en-US"}
+    assert shown["input_audio_noise_reduction"] == {"type": "far_field"}
+    assert shown["turn_detection"]["silence_duration_ms"] == 600
+    assert shown["include"] == [LOGPROBS]
     chosen = config.options(NO_ALIASES).sent
     assert (chosen["language"], chosen["word_timestamps"]) == ("en", True)
 
@@ -164,8 +164,8 @@ def test_a_delay_sets_the_pace_of_passes_and_the_pause(delay: str) -> None:
     chosen = options(of_input(transcription={"delay": delay}))
     assert chosen["rolling_pass_ms"] == wanted.rolling_pass_ms
     assert chosen["endpoint_silence_ms"] == wanted.silence_ms
-    told = updated(of_input(transcription={"delay": delay})).as_session()["audio"]["input"]
-    assert told["turn_detection"]["silence_duration_ms"] == wanted.silence_ms
+    shown = updated(of_input(transcription={"delay": delay})).as_session()["audio"]["input"]
+    assert shown["turn_detection"]["silence_duration_ms"] == wanted.silence_ms
     both = of_input(transcription={"delay": delay}, turn_detection={"silence_duration_ms": 333})
     assert options(both)["endpoint_silence_ms"] == 333
 
@@ -186,8 +186,11 @@ def test_eagerness_is_the_longest_pause(eagerness: str) -> None:
 
 
 def test_semantic_vad_is_told_with_its_default() -> None:
-    told = updated(of_input(turn_detection={"type": "semantic_vad"})).as_session()
-    assert told["audio"]["input"]["turn_detection"] == {"type": "semantic_vad", "eagerness": "auto"}
+    shown = updated(of_input(turn_detection={"type": "semantic_vad"})).as_session()
+    assert shown["audio"]["input"]["turn_detection"] == {
+        "type": "semantic_vad",
+        "eagerness": "auto",
+    }
 
 
 def test_a_threshold_at_the_edge_is_the_nearest_that_conch_takes() -> None:
@@ -245,7 +248,7 @@ def test_what_is_included() -> None:
 
 
 def test_unknown_fields_are_left_out() -> None:
-    told = updated(
+    shown = updated(
         {
             "colour": "blue",
             **of_input(
@@ -255,7 +258,7 @@ def test_unknown_fields_are_left_out() -> None:
             ),
         }
     )
-    assert told == updated()
+    assert shown == updated()
 
 
 @pytest.mark.parametrize(
@@ -333,5 +336,5 @@ def test_a_contradiction_of_openais_fields_and_conchs_names_the_field() -> None:
 
 def test_of_noise_reduction_only_what_is_documented_is_kept() -> None:
     sent = {"type": "far_field", "strength": float("nan")}
-    told = updated(of_input(noise_reduction=sent)).as_session()["audio"]["input"]
-    assert told["noise_reduction"] == {"type": "far_field"}
+    shown = updated(of_input(noise_reduction=sent)).as_session()["audio"]["input"]
+    assert shown["noise_reduction"] == {"type": "far_field"}

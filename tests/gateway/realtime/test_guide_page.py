@@ -5,7 +5,7 @@ from pathlib import Path
 
 from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
-from conch.gateway.realtime import client_events, config, events
+from conch.gateway.realtime import config, events
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "guide" / "realtime.md").read_text(encoding="utf-8")
@@ -17,15 +17,15 @@ def cells(pattern: str) -> list[tuple[str, ...]]:
 
 def test_every_delay_has_its_row() -> None:
     rows = cells(r"^\| `(\w+)`(?:, or none)? \| (\d+) ms \| (\d+) ms \|$")
-    told = {name: config.Delay(int(every), int(pause)) for name, every, pause in rows}
-    assert told == dict(config.DELAYS)
+    delays = {name: config.Delay(int(every), int(pause)) for name, every, pause in rows}
+    assert delays == dict(config.DELAYS)
 
 
 def test_every_event_is_named() -> None:
     error = ApiError(400, "")
-    told = [
-        events.session_event("session.created", {}),
-        events.session_event("session.updated", {}),
+    sent_events = [
+        events.event("session.created", session={}),
+        events.event("session.updated", session={}),
         events.speech_started("", 0),
         events.speech_stopped("", 0),
         *events.committed("", None, is_beta=False),
@@ -36,9 +36,9 @@ def test_every_event_is_named() -> None:
         events.error_event(error),
         events.partial("", "", "", "", ""),
     ]
-    names = {event["type"] for event in told}
+    names = {event["type"] for event in sent_events}
     assert {name for name in names if f"`{name}`" not in TEXT} == set()
-    for name in (client_events.APPEND, client_events.COMMIT, client_events.CLEAR):
+    for name in (events.APPEND, events.COMMIT, events.CLEAR):
         assert f"`{name}`" in TEXT
 
 
@@ -48,5 +48,5 @@ def test_eagerness_and_sizes_are_told() -> None:
     names = ", ".join(f"`{name}`" for name in order)
     pauses = ", ".join(str(config.EAGERNESS_MS[name]) for name in order)
     assert f"| {names} | pauses of {pauses} ms" in TEXT
-    assert f"at most {client_events.MAX_AUDIO_BYTES >> 20} MiB" in TEXT
+    assert f"at most {events.MAX_AUDIO_BYTES >> 20} MiB" in TEXT
     assert f"more than {REALTIME.max_message_bytes >> 20} MiB" in TEXT

@@ -21,7 +21,7 @@ from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
-from conch.gateway.realtime.client_events import MAX_AUDIO_BYTES, ClientEvent
+from conch.gateway.realtime.events import MAX_AUDIO_BYTES, ClientEvent
 from conch.wire.errors import (
     ComponentError,
     ConchError,
@@ -78,8 +78,8 @@ async def test_a_session_from_its_first_event_to_its_last(running: LoopGateway) 
     ended = {"route": ROUTE, "key": "anybody", "code": "1000"}
     await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 1)
     assert running.metric("conch_gateway_sessions", route=ROUTE) == 0
-    heard = running.metric("conch_gateway_audio_seconds_total", route=ROUTE, key="anybody")
-    assert heard == pytest.approx(1.5)
+    seconds = running.metric("conch_gateway_audio_seconds_total", route=ROUTE, key="anybody")
+    assert seconds == pytest.approx(1.5)
     assert running.metric("conch_gateway_first_text_seconds_count", route=ROUTE) == 1
     assert running.client.open == set()
 
@@ -121,11 +121,11 @@ async def test_settings_may_change_in_mid_session(
     await begin(client, include=["conch.partial"])
     await client.append_samples(spoken(1, 1.0))
     await client.until("conch.partial")
-    told = await client.update(
+    session = await client.update(
         turn_detection=None, transcription={"language": "de"}, conch={"nbest": 3}
     )
-    assert told["audio"]["input"]["turn_detection"] is None
-    assert told["conch"] == {"nbest": 3}
+    assert session["audio"]["input"]["turn_detection"] is None
+    assert session["conch"] == {"nbest": 3}
     await client.until(f"{TEXT}.completed")
     await client.append_samples(spoken(2, 1.0))
     await client.send(f"{BUFFER}.commit")
@@ -214,8 +214,8 @@ async def test_the_rate_stays_once_there_was_audio(client: RealtimeClient) -> No
     error = (await client.until("error"))["error"]
     assert error["param"] == "session.audio.input.format"
     assert "16000 Hz" in error["message"]
-    told = await client.update()
-    assert told["audio"]["input"]["format"]["rate"] == RATE
+    session = await client.update()
+    assert session["audio"]["input"]["format"]["rate"] == RATE
 
 
 async def test_a_sample_may_be_cut_between_two_appends(client: RealtimeClient) -> None:
@@ -573,9 +573,9 @@ async def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) 
         protocols = ("realtime", f"openai-insecure-api-key.{made['value']}")
         for _ in range(2):
             async with connected(running.url, protocols=protocols) as client:
-                told = (await client.next())["session"]["audio"]["input"]
-                assert told["format"] == FORMAT
-                assert told["transcription"]["language"] == "de"
+                updated = (await client.next())["session"]["audio"]["input"]
+                assert updated["format"] == FORMAT
+                assert updated["transcription"]["language"] == "de"
         refused = await posted(running, "client_secrets", {}, made["value"], 401)
         assert refused["error"]["code"] == "invalid_api_key"
         ended = {"route": ROUTE, "key": "me", "code": "1000"}
@@ -593,8 +593,8 @@ async def test_a_session_of_the_beta_has_its_secret(running: LoopGateway) -> Non
     assert 18 <= made["client_secret"]["expires_at"] - time.time() <= 21
     headers = {"Authorization": f"Bearer {made['client_secret']['value']}"}
     async with connected(running.url, headers=headers) as client:
-        told = (await client.next())["session"]["audio"]["input"]
-        assert told["format"] == {"type": "audio/pcma"}
+        session = (await client.next())["session"]["audio"]["input"]
+        assert session["format"] == {"type": "audio/pcma"}
     assert (await posted(running, "transcription_sessions", ""))["id"].startswith("sess_")
 
 

@@ -47,7 +47,7 @@ def segment(
     error: str = "",
     error_code: str = "",
 ) -> LiveSegment:
-    found = Segment(
+    utterance = Segment(
         start,
         end,
         (Hypothesis(text, 0, 0),),
@@ -57,10 +57,10 @@ def segment(
         error=error,
         error_code=error_code,
     )
-    return LiveSegment(found, final)
+    return LiveSegment(utterance, final)
 
 
-def kinds(events: list[dict[str, Any]]) -> list[str]:
+def types_of(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"].rpartition(".")[2] for event in events]
 
 
@@ -83,13 +83,13 @@ def turns() -> Turns:
 
 def test_a_turn_is_told_under_one_id_from_its_first_word_to_its_text(turns: Turns) -> None:
     first = turns.after(speaking(0, "", "Good", start=1.2))
-    assert kinds(first) == ["speech_started"]
+    assert types_of(first) == ["speech_started"]
     assert first[0]["audio_start_ms"] == 1200
-    assert kinds(turns.after(speaking(0, "Good", "day", start=1.2))) == ["delta"]
+    assert types_of(turns.after(speaking(0, "Good", "day", start=1.2))) == ["delta"]
     second = turns.after(speaking(0, "Good day", "to", start=1.2))
     assert [event["delta"] for event in second] == [" day"]
     ended = turns.after(update(segment(0, "Good day to yu", final=False, start=1.1, end=2.5)))
-    assert kinds(ended) == ["speech_stopped", "committed", "added", "done"]
+    assert types_of(ended) == ["speech_stopped", "committed", "added", "done"]
     assert ended[0]["audio_end_ms"] == 2500
     assert ended[1]["previous_item_id"] is None
     last = turns.after(update(segment(0, "Good day to you.", final=True, start=1.1, end=2.5)))
@@ -109,9 +109,9 @@ def test_the_next_turn_names_the_one_before(turns: Turns) -> None:
 
 def test_a_correction_of_firm_words_comes_with_the_text_alone(turns: Turns) -> None:
     turns.after(speaking(0, "Good bay"))
-    told = turns.after(update(segment(0, "Good day.", final=True)))
-    assert "delta" not in kinds(told)
-    assert completed(told) == ["Good day."]
+    events = turns.after(update(segment(0, "Good day.", final=True)))
+    assert "delta" not in types_of(events)
+    assert completed(events) == ["Good day."]
 
 
 def test_an_utterance_that_is_spoken_while_another_awaits_its_text_is_an_item_of_its_own(
@@ -119,11 +119,11 @@ def test_an_utterance_that_is_spoken_while_another_awaits_its_text_is_an_item_of
 ) -> None:
     turns.after(speaking(0, "One"))
     turns.after(update(segment(0, "One too", final=False)))
-    told = turns.after(speaking(1, "Three"))
-    assert kinds(told) == ["speech_started", "delta"]
+    events = turns.after(speaking(1, "Three"))
+    assert types_of(events) == ["speech_started", "delta"]
     late = turns.after(update(segment(0, "One, two.", final=True), index=1))
     assert completed(late) == ["One, two."]
-    assert late[-1]["item_id"] != told[0]["item_id"]
+    assert late[-1]["item_id"] != events[0]["item_id"]
 
 
 def test_silence_without_speech_gives_no_event(turns: Turns) -> None:
@@ -135,12 +135,12 @@ def test_silence_without_speech_gives_no_event(turns: Turns) -> None:
 
 def test_speech_begins_before_its_first_word(turns: Turns) -> None:
     begun = turns.after(speaking(0, "", start=0.4))
-    assert kinds(begun) == ["speech_started"]
+    assert types_of(begun) == ["speech_started"]
     assert begun[0]["audio_start_ms"] == 400
-    assert kinds(turns.after(speaking(0, ""))) == []
-    assert kinds(turns.after(speaking(0, "Good"))) == ["delta"]
+    assert types_of(turns.after(speaking(0, ""))) == []
+    assert types_of(turns.after(speaking(0, "Good"))) == ["delta"]
     ended = turns.after(update(segment(0, "Good day.", final=True, end=2.0)))
-    assert kinds(ended) == ["speech_stopped", *COMMITTED, "delta", "completed"]
+    assert types_of(ended) == ["speech_stopped", *COMMITTED, "delta", "completed"]
     assert {event["item_id"] for event in [*begun, *ended] if "item_id" in event} == {
         begun[0]["item_id"]
     }
@@ -149,27 +149,27 @@ def test_speech_begins_before_its_first_word(turns: Turns) -> None:
 @pytest.mark.parametrize("has_segment", [True, False])
 def test_speech_without_a_word_ends_as_it_began(turns: Turns, has_segment: bool) -> None:
     begun = turns.after(speaking(0, ""))
-    found = (segment(0, "", final=True),) if has_segment else ()
-    ended = turns.after(update(*found, audio_s=1.5))
-    assert kinds(ended) == ["speech_stopped", *COMMITTED, "completed"]
+    segments = (segment(0, "", final=True),) if has_segment else ()
+    ended = turns.after(update(*segments, audio_s=1.5))
+    assert types_of(ended) == ["speech_stopped", *COMMITTED, "completed"]
     assert ended[0]["item_id"] == ended[-1]["item_id"] == begun[0]["item_id"]
     assert ended[-1]["transcript"] == ""
     # The next utterance has the number of one that has no segment.
     again = turns.after(speaking(1 if has_segment else 0, ""))
-    assert kinds(again) == ["speech_started"]
+    assert types_of(again) == ["speech_started"]
     assert again[0]["item_id"] != begun[0]["item_id"]
 
 
 def test_without_the_vad_speech_begins_with_its_first_word() -> None:
     turns = Turns(is_manual=False, style=EventDialect(hears_speech=False))
     assert turns.after(speaking(0, "")) == []
-    assert kinds(turns.after(speaking(0, "One"))) == ["speech_started", "delta"]
+    assert types_of(turns.after(speaking(0, "One"))) == ["speech_started", "delta"]
 
 
 def test_a_text_that_only_the_second_pass_finds_is_an_item(turns: Turns) -> None:
     assert turns.after(update(segment(0, "", final=False))) == []
-    told = turns.after(update(segment(0, "Yes.", final=True)))
-    assert kinds(told) == [
+    events = turns.after(update(segment(0, "Yes.", final=True)))
+    assert types_of(events) == [
         *("speech_started", "speech_stopped", "committed", "added", "done", "delta", "completed"),
     ]
 
@@ -179,33 +179,35 @@ def test_an_item_that_comes_late_names_the_one_before_it_in_time(turns: Turns) -
     assert turns.after(update(segment(1, "", final=False))) == []
     two = turns.after(update(segment(2, "Two.", final=True)))
     one = turns.after(update(segment(1, "One.", final=True)))
-    ids = [told[2]["item_id"] for told in (zero, one, two)]
-    assert [told[2]["previous_item_id"] for told in (zero, two, one)] == [None, ids[0], ids[0]]
+    ids = [events[2]["item_id"] for events in (zero, one, two)]
+    assert [events[2]["previous_item_id"] for events in (zero, two, one)] == [None, ids[0], ids[0]]
     three = turns.after(update(segment(3, "Three.", final=True)))
     assert three[2]["previous_item_id"] == ids[2]
 
 
 def test_a_turn_that_turns_out_empty_is_completed_without_a_text(turns: Turns) -> None:
     turns.after(speaking(0, "", "", "hm"))
-    told = turns.after(update(segment(0, "", final=True)))
-    assert kinds(told) == ["speech_stopped", "committed", "added", "done", "completed"]
-    assert completed(told) == [""]
+    events = turns.after(update(segment(0, "", final=True)))
+    assert types_of(events) == ["speech_stopped", "committed", "added", "done", "completed"]
+    assert completed(events) == [""]
 
 
 def test_without_a_second_pass_the_text_so_far_completes_a_turn_and_nothing_fails_it(
     turns: Turns,
 ) -> None:
-    told = turns.after(update(segment(0, "good day", final=True, error="no time")))
-    assert completed(told) == ["good day"]
+    events = turns.after(update(segment(0, "good day", final=True, error="no time")))
+    assert completed(events) == ["good day"]
     turns.after(speaking(1, "", "", "hm"))
-    told = turns.after(update(segment(1, "", final=True, error="no time")))
-    assert kinds(told)[-1] == "failed"
-    assert told[-1]["error"]["message"] == "no time"
+    events = turns.after(update(segment(1, "", final=True, error="no time")))
+    assert types_of(events)[-1] == "failed"
+    assert events[-1]["error"]["message"] == "no time"
     # Nobody would know of this one, had it no text and no error.
     wrong = "option 'language' takes auto or en; sent: 'xx'"
-    told = turns.after(update(segment(2, "", final=True, error=wrong, error_code="INVALID_OPTION")))
-    assert kinds(told)[-3:] == ["added", "done", "failed"]
-    assert told[-1]["error"]["param"] == "language"
+    events = turns.after(
+        update(segment(2, "", final=True, error=wrong, error_code="INVALID_OPTION"))
+    )
+    assert types_of(events)[-3:] == ["added", "done", "failed"]
+    assert events[-1]["error"]["param"] == "language"
 
 
 def test_all_utterances_up_to_a_commit_are_one_item() -> None:
@@ -214,10 +216,10 @@ def test_all_utterances_up_to_a_commit_are_one_item() -> None:
     assert turns.after(update(segment(0, "Good day", final=False))) == []
     # It waits for the text before it.
     assert turns.after(speaking(1, "how")) == []
-    told = turns.after(update(segment(0, "Good day.", final=True)))
-    assert [event["delta"] for event in told] == [" day. how"]
+    events = turns.after(update(segment(0, "Good day.", final=True)))
+    assert [event["delta"] for event in events] == [" day. how"]
     commit = turns.commit(4.0)
-    assert kinds(commit) == ["committed", "added", "done"]
+    assert types_of(commit) == ["committed", "added", "done"]
     last = turns.after(update(segment(1, "How are you?", final=True), finalized=True))
     assert completed(last) == ["Good day. How are you?"]
     assert last[-1]["item_id"] == commit[0]["item_id"]
@@ -263,28 +265,28 @@ def test_a_commit_with_turn_detection_takes_the_utterance_that_is_being_spoken(
     turns.after(update(segment(0, "Zero", final=False)))
     started = turns.after(speaking(1, "One"))
     commit = turns.commit(5.0)
-    assert kinds(commit) == ["speech_stopped", *COMMITTED]
+    assert types_of(commit) == ["speech_stopped", *COMMITTED]
     assert commit[0]["item_id"] == commit[1]["item_id"] == started[0]["item_id"]
     last = turns.after(
         update(segment(0, "Zero.", final=True), segment(1, "One, two.", final=True), finalized=True)
     )
     assert completed(last) == ["Zero.", "One, two."]
     assert last[-1]["item_id"] == commit[0]["item_id"]
-    assert kinds(turns.after(speaking(2, "More"))) == ["speech_started", "delta"]
+    assert types_of(turns.after(speaking(2, "More"))) == ["speech_started", "delta"]
 
 
 def test_what_was_cleared_is_not_told_and_fails_if_it_was_begun(turns: Turns) -> None:
     turns.after(update(segment(0, "Zero", final=False)))
     begun = turns.after(speaking(1, "One"))
-    told = turns.clear(3.0)
-    assert kinds(told) == ["cleared", "speech_stopped", "failed"]
-    assert told[-1]["item_id"] == begun[0]["item_id"]
-    assert told[-1]["error"]["code"] == "cleared"
+    events = turns.clear(3.0)
+    assert types_of(events) == ["cleared", "speech_stopped", "failed"]
+    assert events[-1]["item_id"] == begun[0]["item_id"]
+    assert events[-1]["error"]["code"] == "cleared"
     assert turns.after(speaking(1, "One two")) == []
     # What was committed before gets its text.
     late = turns.after(update(segment(0, "Zero.", final=True), cleared=True))
     assert completed(late) == ["Zero."]
-    assert kinds(turns.after(speaking(1, "New"))) == ["speech_started", "delta"]
+    assert types_of(turns.after(speaking(1, "New"))) == ["speech_started", "delta"]
 
 
 @pytest.mark.parametrize("is_manual", [True, False])
@@ -295,9 +297,9 @@ def test_a_clear_drops_what_was_begun_under_other_settings(
     turns = Turns(is_manual=was_manual)
     begun = turns.after(speaking(0, "One"))
     turns.cut(is_manual=is_manual)
-    told = turns.clear(2.0)
-    assert kinds(told)[-1] == "failed"
-    assert told[-1]["item_id"] == begun[-1]["item_id"]
+    events = turns.clear(2.0)
+    assert types_of(events)[-1] == "failed"
+    assert events[-1]["item_id"] == begun[-1]["item_id"]
     assert turns.after(update(segment(0, "One.", final=True), finalized=True)) == []
     assert turns.after(update(cleared=True, index=1)) == []
     assert text_of_deltas(turns.after(speaking(1, "Two"))) == "Two"
@@ -306,7 +308,7 @@ def test_a_clear_drops_what_was_begun_under_other_settings(
 def test_clearing_silence_tells_that_alone() -> None:
     for is_manual in (True, False):
         turns = Turns(is_manual=is_manual)
-        assert kinds(turns.clear(3.0)) == ["cleared"]
+        assert types_of(turns.clear(3.0)) == ["cleared"]
         assert turns.after(update(cleared=True)) == []
         with pytest.raises(ApiError):
             turns.commit(3.05)
@@ -327,26 +329,26 @@ def test_turn_detection_that_is_turned_on_commits_what_the_client_has_not() -> N
     turns = Turns(is_manual=True)
     turns.after(speaking(0, "One"))
     turns.cut(is_manual=False)
-    told = turns.after(update(segment(0, "One.", final=True), finalized=True, audio_s=2.0))
-    assert kinds(told) == ["delta", "committed", "added", "done", "completed"]
-    assert completed(told) == ["One."]
-    assert kinds(turns.after(speaking(1, "Two"))) == ["speech_started", "delta"]
+    events = turns.after(update(segment(0, "One.", final=True), finalized=True, audio_s=2.0))
+    assert types_of(events) == ["delta", "committed", "added", "done", "completed"]
+    assert completed(events) == ["One."]
+    assert types_of(turns.after(speaking(1, "Two"))) == ["speech_started", "delta"]
 
 
 def test_turn_detection_that_is_turned_off_ends_the_turn_that_it_has_found(turns: Turns) -> None:
     turns.after(speaking(0, "One"))
     turns.cut(is_manual=True)
-    told = turns.after(update(segment(0, "One.", final=True), finalized=True))
-    assert completed(told) == ["One."]
-    assert kinds(turns.after(speaking(1, "Two"))) == ["delta"]
+    events = turns.after(update(segment(0, "One.", final=True), finalized=True))
+    assert completed(events) == ["One."]
+    assert types_of(turns.after(speaking(1, "Two"))) == ["delta"]
 
 
 def test_the_end_of_a_session_completes_what_has_a_text() -> None:
     turns = Turns(is_manual=True)
     turns.after(speaking(0, "One"))
     turns.after(update(segment(0, "One.", final=True)))
-    told = turns.finish(3.0)
-    assert kinds(told) == ["committed", "added", "done", "completed"]
+    events = turns.finish(3.0)
+    assert types_of(events) == ["committed", "added", "done", "completed"]
     assert turns.finish(3.0) == []
     assert Turns(is_manual=True).finish(3.0) == []
 
@@ -355,35 +357,37 @@ def test_a_failure_of_the_server_fails_what_a_client_waits_for(turns: Turns) -> 
     turns.after(update(segment(0, "Zero", final=False)))
     turns.after(speaking(1, "One"))
     error = ApiError(503, "no server", code="no_server")
-    told = turns.fail(error)
-    assert kinds(told) == ["failed", "failed"]
-    assert told[0]["error"] == error.as_dict()
+    events = turns.fail(error)
+    assert types_of(events) == ["failed", "failed"]
+    assert events[0]["error"] == error.as_dict()
     assert turns.fail(error) == []
 
 
 def test_the_beta_has_one_event_for_an_item() -> None:
     turns = Turns(is_manual=False, style=EventDialect(is_beta=True))
-    told = turns.after(update(segment(0, "One.", final=True)))
-    assert "conversation.item.created" in [event["type"] for event in told]
-    assert not {"added", "done"} & set(kinds(told))
+    events = turns.after(update(segment(0, "One.", final=True)))
+    assert "conversation.item.created" in [event["type"] for event in events]
+    assert not {"added", "done"} & set(types_of(events))
 
 
 def test_partials_tell_all_words_in_three_texts() -> None:
     turns = Turns(is_manual=False, style=EventDialect(has_partials=True))
-    told = turns.after(speaking(0, "Good", "day to", "yu"))
-    parts = [(e["firm"], e["tentative"], e["newest"]) for e in told if e["type"] == "conch.partial"]
+    events = turns.after(speaking(0, "Good", "day to", "yu"))
+    parts = [
+        (e["firm"], e["tentative"], e["newest"]) for e in events if e["type"] == "conch.partial"
+    ]
     assert parts == [("Good", " day to", " yu")]
     assert turns.after(speaking(0, "Good", "day to", "yu")) == []
-    told = turns.after(update(segment(0, "Good day to you", final=False)))
-    assert told[-1]["tentative"] == " day to you"
+    events = turns.after(update(segment(0, "Good day to you", final=False)))
+    assert events[-1]["tentative"] == " day to you"
 
 
 def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
     turns = Turns(is_manual=True, style=EventDialect(has_partials=True))
     turns.after(speaking(0, "Good"))
     turns.after(update(segment(0, "Good day", final=False)))
-    told = turns.after(speaking(1, "how", "are", "yu"))
-    (partial,) = told
+    events = turns.after(speaking(1, "how", "are", "yu"))
+    (partial,) = events
     assert (partial["firm"], partial["tentative"]) == ("Good", " day how are")
     assert (partial["final"], partial["newest"]) == ("", " yu")
     *_, partial = turns.after(update(segment(0, "Good day.", final=True)))
@@ -398,10 +402,10 @@ def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
 
 def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> None:
     turns = Turns(is_manual=True, style=EventDialect(has_partials=True))
-    told = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
-    assert max(len(str(events)) for events in told) < 2 * len(str(told[0]))
+    new_events = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
+    assert max(len(str(events)) for events in new_events) < 2 * len(str(new_events[0]))
     (era,) = turns._eras
-    assert not era.item.utterances and not turns._owners and not turns._first_heard
+    assert not era.item.utterances and not turns._owners and not turns._positions
     turns.commit(2000.0)
     last = turns.after(update(finalized=True))
     assert completed(last) == [" ".join(["So."] * 1000)]
@@ -409,18 +413,18 @@ def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> 
 
 def test_log_probabilities_are_those_of_words() -> None:
     turns = Turns(is_manual=False, style=EventDialect(has_logprobs=True))
-    told = turns.after(update(segment(0, "Good day", final=True)))
-    tokens = told[-1]["logprobs"]
+    events = turns.after(update(segment(0, "Good day", final=True)))
+    tokens = events[-1]["logprobs"]
     assert [token["token"] for token in tokens] == ["Good", " day"]
     assert tokens[0]["logprob"] == pytest.approx(-0.693, abs=0.001)
     assert bytes(tokens[1]["bytes"]) == b" day"
 
 
 def test_words_of_scripts_without_spaces_are_appended_without_them(turns: Turns) -> None:
-    told = turns.after(speaking(0, "今日"))
-    told += turns.after(speaking(0, "今日 は"))
-    told += turns.after(update(segment(0, "今日はいい", final=True)))
-    assert text_of_deltas(told) == "今日はいい"
+    events = turns.after(speaking(0, "今日"))
+    events += turns.after(speaking(0, "今日 は"))
+    events += turns.after(update(segment(0, "今日はいい", final=True)))
+    assert text_of_deltas(events) == "今日はいい"
 
 
 class Server:
@@ -440,11 +444,11 @@ class Server:
         self.marks: list[str] = []
 
     def run(self, steps: int) -> list[dict[str, Any]]:
-        told = [event for _ in range(steps) for event in self._step()]
+        events = [event for _ in range(steps) for event in self._step()]
         while self.marks:
-            told += self.turns.after(self._reach())
-        told += self.turns.after(self._ended(flag=""))
-        return told + self.turns.finish(self.audio_s)
+            events += self.turns.after(self._reach())
+        events += self.turns.after(self._ended(flag=""))
+        return events + self.turns.finish(self.audio_s)
 
     def _step(self) -> Iterator[dict[str, Any]]:
         self.audio_s = round(self.audio_s + self.random.choice([0.05, 0.64, 2.0]), 3)
@@ -458,10 +462,10 @@ class Server:
             case 5 | 6:
                 yield from self.turns.after(update(*self._second(), **self._now()))
             case 7:
-                yield from self.turns.after(self._heard())
+                yield from self.turns.after(self._open_update())
             case _:
                 self._speak()
-                yield from self.turns.after(self._heard())
+                yield from self.turns.after(self._open_update())
 
     def _ask(self) -> Iterator[dict[str, Any]]:
         match self.random.choice(["commit", "clear", "cut"]):
@@ -489,11 +493,11 @@ class Server:
         self._said.append(f"w{self.index}-{len(self._said)}")
         self._num_firm = self.random.randint(self._num_firm, len(self._said))
 
-    def _heard(self) -> LiveUpdate:
+    def _open_update(self) -> LiveUpdate:
         if not self._said:
             # At times speech before its words, or none at all.
-            heard = OpenUtterance(self.audio_s) if self.random.random() < 0.3 else None
-            return update(utterance=heard, **self._now())
+            open_utterance = OpenUtterance(self.audio_s) if self.random.random() < 0.3 else None
+            return update(utterance=open_utterance, **self._now())
         firm, rest = self._said[: self._num_firm], self._said[self._num_firm :]
         middle = self.random.randint(0, len(rest))
         said = [words(" ".join(part)) for part in (firm, rest[:middle], rest[middle:])]
@@ -505,20 +509,20 @@ class Server:
             return []
         text = " ".join(self._said)
         self._pending[self.index] = (text, self._began, self.audio_s)
-        found = segment(self.index, text, final=False, start=self._began, end=self.audio_s)
+        result = segment(self.index, text, final=False, start=self._began, end=self.audio_s)
         self.index += 1
         self._said, self._num_firm = [], 0
-        return [found]
+        return [result]
 
     def _second(self, *, all_of_them: bool = False) -> list[LiveSegment]:
-        found = []
+        result = []
         for index in sorted(self._pending):
             if all_of_them or self.random.random() < 0.5:
                 text, start, end = self._pending.pop(index)
                 if self._corrects and self.random.random() < 0.5:
                     text = self.random.choice(["", f"other{index}", f"{text} more"])
-                found.append(segment(index, text, final=True, start=start, end=end))
-        return found
+                result.append(segment(index, text, final=True, start=start, end=end))
+        return result
 
     def _reach(self) -> LiveUpdate:
         flag = self.marks.pop(0)
@@ -527,9 +531,9 @@ class Server:
         return self._ended(flag)
 
     def _ended(self, flag: str) -> LiveUpdate:
-        ended = {found.segment.index for found in self._end()}
+        ended = {result.segment.index for result in self._end()}
         segments = self._second(all_of_them=True)
-        assert ended <= {found.segment.index for found in segments}
+        assert ended <= {result.segment.index for result in segments}
         flags = {flag: True} if flag else {}
         return update(*segments, **self._now(), **flags)
 
@@ -576,11 +580,11 @@ def check_order(told: list[dict[str, Any]]) -> None:
 def test_whatever_happens_items_keep_their_order_and_deltas_their_text(
     seed: int, is_manual: bool
 ) -> None:
-    told = Server(seed, is_manual=is_manual, corrects=False).run(60)
-    check_order(told)
-    for event in told:
+    events = Server(seed, is_manual=is_manual, corrects=False).run(60)
+    check_order(events)
+    for event in events:
         if event["type"] == f"{TEXT}.completed":
-            assert text_of_deltas(told, event["item_id"]) == event["transcript"]
+            assert text_of_deltas(events, event["item_id"]) == event["transcript"]
 
 
 @pytest.mark.parametrize("is_manual", [True, False])
@@ -588,11 +592,11 @@ def test_whatever_happens_items_keep_their_order_and_deltas_their_text(
 def test_whatever_a_second_pass_corrects_deltas_keep_the_words_that_were_firm(
     seed: int, is_manual: bool
 ) -> None:
-    told = Server(seed, is_manual=is_manual, corrects=True).run(60)
-    check_order(told)
-    for event in told:
+    events = Server(seed, is_manual=is_manual, corrects=True).run(60)
+    check_order(events)
+    for event in events:
         if event["type"] == f"{TEXT}.completed":
-            deltas, text = text_of_deltas(told, event["item_id"]), event["transcript"]
+            deltas, text = text_of_deltas(events, event["item_id"]), event["transcript"]
             firm = [word for word in deltas.split() if word.startswith("w")]
             assert firm == sorted(firm, key=order_of)
             was_corrected = not text.startswith(deltas)
@@ -603,8 +607,8 @@ def test_whatever_a_second_pass_corrects_deltas_keep_the_words_that_were_firm(
 def test_every_word_is_told_once_where_the_client_commits_nothing(seed: int) -> None:
     server = Server(seed, is_manual=False, corrects=False)
     server._ask = lambda: iter(())  # type: ignore[method-assign]
-    told = server.run(80)
-    said = [word for text in completed(told) for word in text.split()]
+    events = server.run(80)
+    said = [word for text in completed(events) for word in text.split()]
     assert sorted(said) == sorted(set(said))
     assert {int(word[1:].split("-")[0]) for word in said} == set(range(server.index))
 
@@ -625,11 +629,11 @@ def test_each_speaker_of_a_turn_has_a_segment_before_its_text() -> None:
     said = segment(0, "Shall we? Yes.", final=True)
     speakers = zip(said.segment.words, "AAB", strict=True)
     labelled = tuple(replace(word, speaker=who) for word, who in speakers)
-    found = replace(said, segment=replace(said.segment, words=labelled, speaker="A"))
+    result = replace(said, segment=replace(said.segment, words=labelled, speaker="A"))
     turns = Turns(is_manual=False)
-    events = turns.after(update(found, audio_s=2.0))
-    assert kinds(events)[-3:] == ["segment", "segment", "completed"]
-    told = [(event["speaker"], event["text"]) for event in events if "speaker" in event]
-    assert told == [("A", "Shall we?"), ("B", "Yes.")]
-    again = replace(found, is_relabelled=True)
+    events = turns.after(update(result, audio_s=2.0))
+    assert types_of(events)[-3:] == ["segment", "segment", "completed"]
+    new_events = [(event["speaker"], event["text"]) for event in events if "speaker" in event]
+    assert new_events == [("A", "Shall we?"), ("B", "Yes.")]
+    again = replace(result, is_relabelled=True)
     assert turns.after(update(again, audio_s=3.0)) == [], "the item is complete"

@@ -213,13 +213,13 @@ def test_models_are_listed_for_streams_and_for_recordings(asr):
         riva_asr_pb2.RivaSpeechRecognitionConfigRequest()
     )
     for kind in ("online", "offline"):
-        found = {
+        result = {
             item.model_name: item.parameters["language_code"]
             for item in answer.model_config
             if item.parameters["type"] == kind
         }
-        assert set(found) == {"conch", *(f"conch-{name}" for name in DECODERS)}
-        assert set(found.values()) == {"en"}
+        assert set(result) == {"conch", *(f"conch-{name}" for name in DECODERS)}
+        assert set(result.values()) == {"en"}
 
 
 DECODERS = ("moonshine", "attention", "ctc", "wfst")
@@ -255,8 +255,8 @@ def test_talk(tts):
 
 
 def test_speech_may_be_opus(tts):
-    found = tts.synthesize("Good day.", encoding=AudioEncoding.OGGOPUS, sample_rate_hz=22_050)
-    samples, rate = soundfile.read(io.BytesIO(found.audio))
+    result = tts.synthesize("Good day.", encoding=AudioEncoding.OGGOPUS, sample_rate_hz=22_050)
+    samples, rate = soundfile.read(io.BytesIO(result.audio))
     assert 0.5 < len(samples) / rate < 3
 
 
@@ -346,4 +346,4 @@ def test_24_streams_at_once(asr, speech):
     with ThreadPoolExecutor(24) as pool:
         texts = list(pool.map(text, range(24)))
     assert len(texts) == 24
-    assert all(wer(speech.text, found) < 0.3 for found in texts)
+    assert all(wer(speech.text, result) < 0.3 for result in texts)

@@ -39,11 +39,11 @@ PROTOS = {
 
 def proto_of(kind: str, descriptor):
     """Return what a descriptor says, without options, which are nothing on the wire."""
-    found = PROTOS[kind]()
-    descriptor.CopyToProto(found)
-    for method in getattr(found, "method", ()):
+    result = PROTOS[kind]()
+    descriptor.CopyToProto(result)
+    for method in getattr(result, "method", ()):
         method.ClearField("options")
-    return found
+    return result
 
 
 JSON_NAME = re.compile(r'\n *json_name: "\w+"')
@@ -56,7 +56,7 @@ OURS = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, found in THEIRS.items() for name in found]
+    ("kind", "name"), [(kind, name) for kind, result in THEIRS.items() for name in result]
 )
 def test_it_is_that_of_the_client(kind: str, name: str):
     ours, theirs = (proto_of(kind, item) for item in (OURS[kind](name), THEIRS[kind][name]))
@@ -64,7 +64,7 @@ def test_it_is_that_of_the_client(kind: str, name: str):
 
 
 def test_all_kinds_are_compared():
-    assert {kind: len(found) for kind, found in THEIRS.items()} == {
+    assert {kind: len(result) for kind, result in THEIRS.items()} == {
         "message": 26,
         "enum": 1,
         "service": 3,
@@ -74,8 +74,8 @@ def test_all_kinds_are_compared():
 def test_the_compiled_files_are_those_beside_them(tmp_path):
     folder, compiled = resources.files("conch.gateway.riva"), tmp_path / "protocol.binpb"
     names = [item.name for item in folder.iterdir() if item.name.endswith(".proto")]
-    asked = ["protoc", f"-I{folder}", f"--descriptor_set_out={compiled}", *sorted(names)]
-    assert protoc.main(asked) == 0
+    command = ["protoc", f"-I{folder}", f"--descriptor_set_out={compiled}", *sorted(names)]
+    assert protoc.main(command) == 0
     assert compiled.read_bytes() == (folder / compiled.name).read_bytes()
 
 

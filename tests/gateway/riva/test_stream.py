@@ -43,8 +43,8 @@ class Running:
 
     def answers(self, chunks: Any, interim: bool = False, **fields: Any) -> Any:
         config = riva.client.RecognitionConfig(**{**RAW, **fields})
-        asked = riva.client.StreamingRecognitionConfig(config=config, interim_results=interim)
-        return self.asr.streaming_response_generator(chunks, asked)
+        request = riva.client.StreamingRecognitionConfig(config=config, interim_results=interim)
+        return self.asr.streaming_response_generator(chunks, request)
 
     def error(self, work: Callable[[], Any]) -> tuple[str, str]:
         """Return the code and the message of the error that work meets."""
@@ -142,8 +142,8 @@ def test_a_file_that_comes_at_once_waits_for_the_server():
     audio = [part for _ in range(30) for part in TALK]
     client = PlainLiveClient()
     with serving(client, max_backlog_s=4.0) as running:
-        found = finals(running.answers(chunks_of(audio, 1 << 20)))
-        assert "".join(found).split() == ["ONE", "TWO"] * 30
+        result = finals(running.answers(chunks_of(audio, 1 << 20)))
+        assert "".join(result).split() == ["ONE", "TWO"] * 30
 
 
 @pytest.mark.parametrize(
@@ -190,21 +190,21 @@ def test_a_wrong_message_is_named(running: Running, requests: list[Any], message
 
 def test_what_was_heard_before_wrong_audio_is_told_before_the_error(running: Running):
     wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
-    found: list[str] = []
+    result: list[str] = []
 
     def read() -> None:
         audio = [wav, bytes(MAX_TAG_BYTES + 1)]
         for answer in running.answers(audio):
-            found.extend(finals([answer]))
+            result.extend(finals([answer]))
 
     code, message = running.error(read)
-    assert (code, found) == ("INVALID_ARGUMENT", ["ONE "])
+    assert (code, result) == ("INVALID_ARGUMENT", ["ONE "])
     assert "has ended after 1.0 s" in message
 
 
 def test_the_longest_stream_ends_with_its_last_text():
     with serving(max_session_s=1.0) as running:
-        found: list[str] = []
+        result: list[str] = []
         is_over = threading.Event()
 
         def audio() -> Iterator[bytes]:
@@ -213,11 +213,11 @@ def test_the_longest_stream_ends_with_its_last_text():
 
         def read() -> None:
             for answer in running.answers(audio()):
-                found.extend(finals([answer]))
+                result.extend(finals([answer]))
 
         code, message = running.error(read)
         is_over.set()
-        assert (code, found) == ("ABORTED", ["ONE "])
+        assert (code, result) == ("ABORTED", ["ONE "])
         assert "has lasted 1 s, as long as one may" in message
 
 
@@ -275,15 +275,15 @@ def test_a_server_that_stays_lost_leaves_the_firm_text():
 
     is_heard = threading.Event()
     with serving(client) as running:
-        found = []
+        result = []
 
         def read() -> None:
             for answer in running.answers(chunks(), interim=True):
-                found.append(answer)
+                result.append(answer)
                 is_heard.set()
 
         code, message = running.error(read)
-        assert finals(found) == ["one "]
+        assert finals(result) == ["one "]
         assert code == "UNAVAILABLE" and message.startswith("the server was lost, and the stream")
 
 
@@ -303,11 +303,11 @@ def test_a_client_that_sends_nothing_is_sent_away():
 
 
 def test_a_stop_ends_a_stream_with_its_last_text(running: Running):
-    found: list[str] = []
+    actual: list[str] = []
 
     def audio() -> Iterator[bytes]:
         yield from chunks_of([spoken(1, 1.0)])
-        while not found:  # the client sends no further audio before it has read something
+        while not actual:  # the client sends no further audio before it has read something
             yield b""
         running.stop()
         while True:
@@ -317,14 +317,14 @@ def test_a_stop_ends_a_stream_with_its_last_text(running: Running):
 
     def read() -> None:
         for answer in answers:
-            found.extend(result.alternatives[0].transcript for result in answer.results)
+            actual.extend(result.alternatives[0].transcript for result in answer.results)
 
     code, message = running.error(read)
     assert (code, message) == (
         "UNAVAILABLE",
         "this gateway is about to stop; open another stream",
     )
-    assert found[-1] == "ONE "
+    assert actual[-1] == "ONE "
 
 
 def test_a_client_that_goes_away_leaves_nothing_open():

@@ -116,21 +116,24 @@ class SessionConfig:
 
     def updated(self, session: Any, aliases: Mapping[str, str]) -> "SessionConfig":
         """Return the configuration after an update in GA or beta form, or raise an ApiError."""
-        _check_object("session", session)
-        if (kind := session.get("type", "transcription")) != "transcription":
-            raise _wrong("session.type", "transcription: there are no other sessions here", kind)
+        if not isinstance(session, dict):
+            raise _wrong("session", "an object", session)
+        if (session_type := session.get("type", "transcription")) != "transcription":
+            raise _wrong(
+                "session.type", "transcription: there are no other sessions here", session_type
+            )
         audio = _object("session.audio", session.get("audio"))
         inputs = _object("session.audio.input", audio.get("input"))
         config = self
         for name, beta_name in _BETA_NAMES.items():
-            for key, sent, place in ((beta_name, session, ""), (name, inputs, "audio.input.")):
+            for key, sent, prefix in ((beta_name, session, ""), (name, inputs, "audio.input.")):
                 if key in sent:
-                    value = config._read(name, f"session.{place}{key}", sent[key])
+                    value = config._read(name, f"session.{prefix}{key}", sent[key])
                     config = replace(config, **{name: value})
         if "include" in session:
             sent = session["include"]
-            found = [] if sent is None else _texts("session.include", sent)
-            known = tuple(name for name in (LOGPROBS, PARTIALS) if name in found)
+            requested = [] if sent is None else _texts("session.include", sent)
+            known = tuple(name for name in (LOGPROBS, PARTIALS) if name in requested)
             config = replace(config, include=known)
         if "conch" in session:
             sent = session["conch"]
@@ -150,12 +153,14 @@ class SessionConfig:
             return _merged(self.noise_reduction or {}, path, value, _NOISE_REDUCTION)
         if name == "transcription":
             return _merged(self.transcription, path, value, _TRANSCRIPTION)
-        _check_object(path, value)
+        _object(path, value)
         before = self.turn_detection or {"type": "server_vad"}
-        kind = _choice(f"{path}.type", value.get("type", before["type"]), tuple(_TURN_DETECTION))
-        if kind != before["type"]:
-            before = {"type": kind}
-        return _merged(before, path, value, _TURN_DETECTION[kind])
+        detection_type = _choice(
+            f"{path}.type", value.get("type", before["type"]), tuple(_TURN_DETECTION)
+        )
+        if detection_type != before["type"]:
+            before = {"type": detection_type}
+        return _merged(before, path, value, _TURN_DETECTION[detection_type])
 
     def options(self, aliases: Mapping[str, str]) -> RecognitionOptions:
         """Return the options of live streams; raise an ApiError if they do not go together."""
@@ -232,14 +237,14 @@ class SessionConfig:
 def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:
     if isinstance(value, str):  # beta
         return _FORMATS[_BETA_FORMATS[_choice(path, value, tuple(_BETA_FORMATS))]]
-    _check_object(path, value)
-    kind = _choice(f"{path}.type", value.get("type", before.type), tuple(_FORMATS))
+    _object(path, value)
+    format_type = _choice(f"{path}.type", value.get("type", before.type), tuple(_FORMATS))
     rate = value.get("rate")
-    if kind != "audio/pcm" and rate not in (None, TELEPHONE_RATE):
-        raise _wrong(f"{path}.rate", f"{TELEPHONE_RATE} with {kind}", rate)
-    if kind != "audio/pcm" or rate is None:
-        return before if kind == before.type else _FORMATS[kind]
-    return AudioFormat(kind, _whole(f"{path}.rate", rate, *PCM_RATES))
+    if format_type != "audio/pcm" and rate not in (None, TELEPHONE_RATE):
+        raise _wrong(f"{path}.rate", f"{TELEPHONE_RATE} with {format_type}", rate)
+    if format_type != "audio/pcm" or rate is None:
+        return before if format_type == before.type else _FORMATS[format_type]
+    return AudioFormat(format_type, _whole(f"{path}.rate", rate, *PCM_RATES))
 
 
 def _turn_options(turns: Mapping[str, Any]) -> dict[str, OptionValue]:
@@ -264,7 +269,7 @@ _Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
 
 def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -> dict[str, Any]:
     """Return fields with those of an update; null removes one, and unknown ones are left out."""
-    _check_object(path, value)
+    _object(path, value)
     changed = dict(before)
     for name in checks.keys() & value.keys():
         changed.pop(name, None)
@@ -275,14 +280,9 @@ def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -
 
 def _object(path: str, value: Any) -> Mapping[str, Any]:
     """Return an object, an empty one for null."""
-    if value is not None:
-        _check_object(path, value)
-    return value or {}
-
-
-def _check_object(path: str, value: Any) -> None:
-    if not isinstance(value, dict):
+    if value is not None and not isinstance(value, dict):
         raise _wrong(path, "an object", value)
+    return value or {}
 
 
 def _text(path: str, value: Any) -> str:

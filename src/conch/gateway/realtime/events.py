@@ -1,11 +1,16 @@
-"""The events that a realtime session sends, as OpenAI's clients read them."""
+"""The events of a realtime session, as OpenAI's clients send and read them."""
 
+import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from conch.gateway.errors import ApiError
+from conch.gateway.bodies import read_json
+from conch.gateway.errors import ApiError, invalid
 from conch.gateway.file_answer import logprobs
+from conch.wire.base64_text import bytes_of
 from conch.wire.result import Segment, Word
 
 Event: TypeAlias = dict[str, Any]
@@ -14,27 +19,30 @@ TRANSCRIPTION = "conversation.item.input_audio_transcription"
 """Beginning of the types of events with text."""
 _BUFFER = "input_audio_buffer"
 
+MAX_AUDIO_BYTES = 15 * 2**20
+"""Largest audio of one event, as at OpenAI."""
+APPEND, COMMIT, CLEAR = (f"input_audio_buffer.{name}" for name in ("append", "commit", "clear"))
+UPDATE = "session.update"
+BETA_UPDATE = "transcription_session.update"
+_KNOWN = (UPDATE, BETA_UPDATE, APPEND, COMMIT, CLEAR)
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""Escape of a half of a character."""
+
 
 def new_id(prefix: str) -> str:
-    """Return an id that nobody can guess: `item_…`, `sess_…`."""
+    """Return an id that nobody can guess, such as `item_…`."""
     return f"{prefix}_{secrets.token_hex(12)}"
-
-
-def session_event(kind: str, session: Mapping[str, Any]) -> Event:
-    """Return an event of this type with the whole effective configuration."""
-    return _event(kind, session=session)
 
 
 def speech_started(item_id: str, start_s: float) -> Event:
     """Return the event of speech that has begun, on the session's clock."""
-    return _event(
-        f"{_BUFFER}.speech_started", audio_start_ms=round(start_s * 1000), item_id=item_id
-    )
+    return event(f"{_BUFFER}.speech_started", audio_start_ms=round(start_s * 1000), item_id=item_id)
 
 
 def speech_stopped(item_id: str, end_s: float) -> Event:
     """Return the event of speech that has ended, on the session's clock."""
-    return _event(f"{_BUFFER}.speech_stopped", audio_end_ms=round(end_s * 1000), item_id=item_id)
+    return event(f"{_BUFFER}.speech_stopped", audio_end_ms=round(end_s * 1000), item_id=item_id)
 
 
 def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[Event]:
@@ -47,27 +55,27 @@ def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[E
         "role": "user",
         "content": [{"type": "input_audio", "transcript": None}],
     }
-    kinds = ("created",) if is_beta else ("added", "done")
+    suffixes = ("created",) if is_beta else ("added", "done")
     return [
-        _event(f"{_BUFFER}.committed", item_id=item_id, previous_item_id=previous_id),
+        event(f"{_BUFFER}.committed", item_id=item_id, previous_item_id=previous_id),
         *(
-            _event(f"conversation.item.{kind}", previous_item_id=previous_id, item=dict(item))
-            for kind in kinds
+            event(f"conversation.item.{suffix}", previous_item_id=previous_id, item=dict(item))
+            for suffix in suffixes
         ),
     ]
 
 
 def cleared() -> Event:
-    return _event(f"{_BUFFER}.cleared")
+    return event(f"{_BUFFER}.cleared")
 
 
 def delta(item_id: str, text: str) -> Event:
-    return _event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
+    return event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
 
 
 def segment(item_id: str, part: Segment) -> Event:
     """Return the event of what one speaker says, on the session's clock."""
-    return _event(
+    return event(
         f"{TRANSCRIPTION}.segment",
         item_id=item_id,
         content_index=0,
@@ -85,19 +93,19 @@ def completed(
     """Return the event of an item's whole text, with the log probabilities of `words`."""
     usage = {"type": "duration", "seconds": round(seconds, 3)}
     more = {} if words is None else {"logprobs": logprobs(words)}
-    kind = f"{TRANSCRIPTION}.completed"
-    return _event(kind, item_id=item_id, content_index=0, transcript=text, usage=usage, **more)
+    event_type = f"{TRANSCRIPTION}.completed"
+    return event(event_type, item_id=item_id, content_index=0, transcript=text, usage=usage, **more)
 
 
 def failed(item_id: str, error: ApiError) -> Event:
     """Return the event of an item that gets no text."""
-    kind = f"{TRANSCRIPTION}.failed"
-    return _event(kind, item_id=item_id, content_index=0, error=error.as_dict())
+    event_type = f"{TRANSCRIPTION}.failed"
+    return event(event_type, item_id=item_id, content_index=0, error=error.as_dict())
 
 
 def error_event(error: ApiError, client_event_id: str | None = None) -> Event:
     """Return the event of an error, with the id of the client's event that caused it."""
-    return _event("error", error={**error.as_dict(), "event_id": client_event_id})
+    return event("error", error={**error.as_dict(), "event_id": client_event_id})
 
 
 def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) -> Event:
@@ -107,8 +115,61 @@ def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) ->
     joined without spaces.
     """
     parts = {"final": final, "firm": firm, "tentative": tentative, "newest": newest}
-    return _event("conch.partial", item_id=item_id, **parts)
+    return event("conch.partial", item_id=item_id, **parts)
 
 
-def _event(kind: str, **fields: Any) -> Event:
-    return {"type": kind, "event_id": new_id("event"), **fields}
+def event(event_type: str, **fields: Any) -> Event:
+    return {"type": event_type, "event_id": new_id("event"), **fields}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEvent:
+    """An event of a client. Its properties raise an ApiError if their field is wrong."""
+
+    fields: Mapping[str, Any]
+
+    @property
+    def id(self) -> str | None:
+        event_id = self.fields.get("event_id")
+        return event_id if isinstance(event_id, str) else None
+
+    @property
+    def type(self) -> str:
+        """The type of the event, one that a transcription session takes."""
+        event_type = self.fields.get("type")
+        if not isinstance(event_type, str):
+            raise invalid("type", f"an event is an object with a type; sent: {event_type!r:.80}")
+        if event_type not in _KNOWN:
+            message = f"a transcription session takes {', '.join(_KNOWN)}; sent: {event_type!r:.80}"
+            raise ApiError(400, message, param="type", code="unknown_event")
+        return event_type
+
+    @property
+    def audio(self) -> bytes:
+        sent = self.fields.get("audio")
+        try:
+            return bytes_of(sent, MAX_AUDIO_BYTES)
+        except ValueError as error:
+            raise invalid("audio", f"audio: {error}; sent: {sent!r:.40}") from None
+
+
+def read_event(data: str | bytes) -> ClientEvent:
+    """Return the event of a frame; raise an ApiError if it is none."""
+    if isinstance(data, bytes):
+        message = f"an event is a text frame; audio goes as base64 in {APPEND}"
+        raise ApiError(400, message, code="invalid_frame")
+    try:
+        event = parse_json(data)
+    except ValueError as error:
+        raise ApiError(400, f"an event is JSON: {error}", code="invalid_json") from None
+    if not isinstance(event, dict):
+        raise invalid("type", f"an event is an object with a type; sent: {data!r:.80}")
+    return ClientEvent(event)
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of JSON; half a surrogate pair, which no answer can repeat, is an error."""
+    value = read_json(text)
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value

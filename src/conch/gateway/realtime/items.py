@@ -21,12 +21,12 @@ class ItemUtterance:
     sure: str = ""
     """Beginning of the text that is firm; all of it once it is final."""
     solid: str = ""
-    """Beginning of the text that Whisper has heard."""
+    """Beginning of the text that a rolling pass has confirmed."""
     sent: str = ""
     words: tuple[Word, ...] = ()
     """Words of the final text, where the session asks for them."""
     turns: tuple[Segment, ...] = ()
-    """What each speaker says, where the session asks for it."""
+    """Text of each speaker in turn, where the session asks for speakers."""
     failure: ApiError | None = None
     """Why there is no second pass."""
     is_final: bool = False
@@ -37,13 +37,13 @@ class ItemUtterance:
         self.sure = text_of_words(spoken.firm)
         self.solid = text_of_words((*spoken.firm, *spoken.tentative))
 
-    def end(self, found: LiveSegment) -> None:
+    def end(self, ended: LiveSegment) -> None:
         """Take the text of its end, or of its second pass."""
-        self.text = self.solid = found.segment.text
-        self.words = found.segment.words
-        self.turns = tuple(cut_by_speaker(found.segment)) if found.segment.speaker else ()
-        self.failure = _failure_of(found.segment)
-        if found.is_final:
+        self.text = self.solid = ended.segment.text
+        self.words = ended.segment.words
+        self.turns = tuple(cut_by_speaker(ended.segment)) if ended.segment.speaker else ()
+        self.failure = _failure_of(ended.segment)
+        if ended.is_final:
             self.settle()
 
     def settle(self) -> None:
@@ -66,7 +66,7 @@ class Item:
     """Texts of its first utterances, which no longer change: a long turn has many."""
     words: list[Word] = field(default_factory=list)
     turns: list[Segment] = field(default_factory=list)
-    """What speakers say in the final texts, as far as it was not sent."""
+    """Turns of speakers in the final texts that were not sent yet."""
     failure: ApiError | None = None
     utterances: dict[int, ItemUtterance] = field(default_factory=dict)
     """Utterances that are not final, by index in the session, in order."""

@@ -6,12 +6,11 @@ from typing import Any
 
 from aiohttp import web
 
+from conch.gateway.bodies import body_of, read_object
 from conch.gateway.doors import CLIENT_SECRETS
 from conch.gateway.errors import invalid
-from conch.gateway.reading import body_of
-from conch.gateway.realtime.client_events import parse_json
 from conch.gateway.realtime.config import SessionConfig
-from conch.gateway.realtime.events import new_id
+from conch.gateway.realtime.events import new_id, parse_json
 from conch.gateway.state import CALLER, GATEWAY
 
 LIFETIMES_S = (10, 7200)
@@ -54,13 +53,7 @@ async def _body_of(request: web.Request) -> Mapping[str, Any]:
     gateway = request.app[GATEWAY]
     gateway.count_request(request[CALLER])
     data = await body_of(request, CLIENT_SECRETS.max_message_bytes, gateway.config.times.settings_s)
-    try:
-        body = parse_json(data.decode() or "{}")
-    except ValueError as error:
-        raise invalid("body", f"the body takes JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise invalid("body", "the body takes a JSON object")
-    return body
+    return read_object(data or b"{}", parse_json)
 
 
 def _lifetime_s(sent: Any, path: str) -> int:

@@ -13,15 +13,13 @@ from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
 from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.live_audio import RawDecoder
-from conch.gateway.realtime import client_events, events
-from conch.gateway.realtime.client_events import ClientEvent, read_event
+from conch.gateway.realtime import events
 from conch.gateway.realtime.config import LOGPROBS, PARTIALS, SessionConfig
-from conch.gateway.realtime.events import Event
+from conch.gateway.realtime.events import ClientEvent, Event, read_event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import EventDialect, Turns
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import SocketSession, hold
-from conch.gateway.sockets import LiveSocket
+from conch.gateway.socket_session import LiveSocket, SocketSession, hold
 from conch.gateway.state import GATEWAY
 from conch.wire.result import strict_json
 
@@ -34,7 +32,7 @@ BETA_PROTOCOL = "openai-beta.realtime-v1"
 
 async def realtime(request: web.Request) -> web.StreamResponse:
     socket = LiveSocket(request, PROTOCOL, REALTIME.max_message_bytes)
-    return await hold(request, socket, lambda client: _Session(request, socket, client))
+    return await hold(request, socket, lambda client: _RealtimeSession(request, socket, client))
 
 
 def _is_beta(request: web.Request) -> bool:
@@ -57,7 +55,7 @@ def _first_config(request: web.Request) -> SessionConfig:
     return config
 
 
-class _Session(SocketSession):
+class _RealtimeSession(SocketSession):
     def __init__(self, request: web.Request, socket: LiveSocket, client: SessionClient) -> None:
         super().__init__(request, socket, client)
         self._config, self._is_beta = _first_config(request), _is_beta(request)
@@ -73,8 +71,8 @@ class _Session(SocketSession):
         """Held from a change of the turns until its events are sent: they keep their order."""
 
     async def run(self) -> int:
-        kind = "transcription_session.created" if self._is_beta else "session.created"
-        await self._send([self._described(kind, is_beta=self._is_beta)])
+        event_type = "transcription_session.created" if self._is_beta else "session.created"
+        await self._send([self._described(event_type, is_beta=self._is_beta)])
         return await super().run()
 
     async def fail(self, error: ApiError) -> None:
@@ -97,7 +95,7 @@ class _Session(SocketSession):
     def _audio_s(self) -> float:
         return self._live.audio_s if self._live is not None else 0.0
 
-    def _described(self, kind: str, *, is_beta: bool) -> Event:
+    def _described(self, event_type: str, *, is_beta: bool) -> Event:
         """Return an event of this type with the effective configuration."""
         session: dict[str, Any] = {
             "id": self._id,
@@ -108,7 +106,7 @@ class _Session(SocketSession):
             session |= {**self._config.as_beta_session(), "client_secret": None}
         else:
             session |= {"type": "transcription", **self._config.as_session()}
-        return events.session_event(kind, session)
+        return events.event(event_type, session=session)
 
     def _close(self) -> None:
         super()._close()
@@ -128,11 +126,11 @@ class _Session(SocketSession):
     async def _obey(self, event: ClientEvent) -> None:
         """Do what a client asks for; if it raises an ApiError, nothing has changed."""
         match event.type:
-            case client_events.APPEND:
+            case events.APPEND:
                 await self._append(event)
-            case client_events.COMMIT:
+            case events.COMMIT:
                 await self._commit()
-            case client_events.CLEAR:
+            case events.CLEAR:
                 await self._clear()
             case _:
                 await self._update(event)
@@ -157,23 +155,23 @@ class _Session(SocketSession):
         async with self._sending:
             was_refused, self._is_refused = self._is_refused, False
             try:
-                found = self._turns.commit(self._audio_s)
+                new_events = self._turns.commit(self._audio_s)
             except ApiError:
                 if was_refused:  # the client knows why there is no audio
                     return
                 raise
             assert self._live is not None  # there was audio
             self._live.finalize()
-            await self._send(found)
+            await self._send(new_events)
 
     async def _clear(self) -> None:
         async with self._sending:
             if self._live is None:
                 await self._send([events.cleared()])
                 return
-            found = self._turns.clear(self._audio_s)
+            new_events = self._turns.clear(self._audio_s)
             self._live.clear()
-            await self._send(found)
+            await self._send(new_events)
 
     async def _update(self, event: ClientEvent) -> None:
         aliases = self._gateway.model_aliases
@@ -187,7 +185,7 @@ class _Session(SocketSession):
                 param="session.audio.input.format",
                 code="rate_in_use",
             )
-        is_beta = event.type == client_events.BETA_UPDATE
+        is_beta = event.type == events.BETA_UPDATE
         async with self._sending:
             self._config, self._options = config, config.options(aliases)
             self._is_beta |= is_beta
@@ -200,8 +198,8 @@ class _Session(SocketSession):
                 self._live.finalize()
                 self._live.reconfigure(self._options)
             self._turns.style = self._style
-            kind = "transcription_session.updated" if is_beta else "session.updated"
-            await self._send([self._described(kind, is_beta=is_beta)])
+            event_type = "transcription_session.updated" if is_beta else "session.updated"
+            await self._send([self._described(event_type, is_beta=is_beta)])
 
     async def _send_texts(self) -> None:
         await self._has_begun.wait()
@@ -215,6 +213,6 @@ class _Session(SocketSession):
             async with self._sending:
                 await self._send(self._turns.finish(self._audio_s))
 
-    async def _send(self, found: Iterable[Event]) -> None:
-        for event in found:
+    async def _send(self, new_events: Iterable[Event]) -> None:
+        for event in new_events:
             await self._socket.send(strict_json(event))

@@ -28,7 +28,7 @@ from conch.wire.result import OpenUtterance
 
 LEAST_COMMIT_S = 0.1
 """Shortest audio that may be committed, as at OpenAI."""
-MAX_PLACES = 100
+MAX_POSITIONS = 100
 """Committed items among which a late one finds its place."""
 
 
@@ -76,9 +76,9 @@ class Turns:
         """The first one is that of the next update, the last one that of the next audio."""
         self._owners: dict[int, Item] = {}
         """Item of each utterance that is not final, by index."""
-        self._first_heard: dict[int, tuple[int, int]] = {}
+        self._positions: dict[int, tuple[int, int]] = {}
         """Place of each utterance that is not final, by index."""
-        self._places: list[tuple[tuple[int, int], str]] = []
+        self._committed: list[tuple[tuple[int, int], str]] = []
         """Place and id of the latest committed items, in order of time."""
         self._buffer_start_s = 0.0
         """Start of the audio that is not committed."""
@@ -86,9 +86,9 @@ class Turns:
     def after(self, update: LiveUpdate) -> list[Event]:
         era = self._eras[0]
         result: list[Event] = []
-        for found in update.segments:
-            if not found.is_relabelled:  # its item may be complete
-                result += self._end(era, found)
+        for ended in update.segments:
+            if not ended.is_relabelled:  # its item may be complete
+                result += self._end(era, ended)
         if update.utterance is not None:
             result += self._hear(era, update.index, update.utterance)
         elif era.speaking is not None and not era.speaking.text:
@@ -100,7 +100,7 @@ class Turns:
             self._eras.popleft()
             result += self._finish(era, update.audio_s, keep=self._eras[0].item)
             # The next utterance has the number of a cleared one.
-            self._first_heard.clear()
+            self._positions.clear()
         return result
 
     def commit(self, audio_s: float) -> list[Event]:
@@ -171,7 +171,7 @@ class Turns:
             item = Item(is_single=False)
         return _Era(next(self._numbers), item)
 
-    def _new_place(self, era: _Era) -> tuple[int, int]:
+    def _new_position(self, era: _Era) -> tuple[int, int]:
         """Return a place in time after all earlier ones of an era."""
         return era.number, next(self._numbers)
 
@@ -186,26 +186,26 @@ class Turns:
         item.utterances.setdefault(index, ItemUtterance()).hear(spoken)
         return [*result, *self._further_text(item)]
 
-    def _end(self, era: _Era, found: LiveSegment) -> list[Event]:
-        segment = found.segment
+    def _end(self, era: _Era, ended: LiveSegment) -> list[Event]:
+        segment = ended.segment
         item = self._owner(era, segment.index, has_text=bool(segment.text or segment.error))
         if item is None:
-            if found.is_final:
-                del self._first_heard[segment.index]
+            if ended.is_final:
+                del self._positions[segment.index]
             return []
         result = self._begin_speech(item, segment.start)
-        item.utterances.setdefault(segment.index, ItemUtterance()).end(found)
+        item.utterances.setdefault(segment.index, ItemUtterance()).end(ended)
         if item.is_single and not item.is_committed:
             era.speaking = None
             result += self._stop_speech(era, item, segment.start, segment.end)
-        if item.is_single and found.is_final:
+        if item.is_single and ended.is_final:
             return [*result, *self._complete(item)]
         return [*result, *self._further_text(item)]
 
     def _owner(self, era: _Era, index: int, *, has_text: bool) -> Item | None:
         """Return the item of an utterance, a new one if it has any; None for silence."""
-        if index not in self._first_heard:
-            self._first_heard[index] = self._new_place(era)
+        if index not in self._positions:
+            self._positions[index] = self._new_position(era)
         if index not in self._owners and has_text and not era.is_dropped:
             self._owners[index] = era.item or Item(is_single=True)
         return self._owners.get(index)
@@ -224,19 +224,19 @@ class Turns:
     def _commit(self, era: _Era, item: Item, seconds: float) -> list[Event]:
         item.is_committed, item.seconds = True, seconds
         # An utterance whose text only the second pass finds may come late.
-        first = self._first_heard.get(min(item.utterances)) if item.is_single else None
-        place = first or self._new_place(era)
-        at = bisect(self._places, place, key=itemgetter(0))
-        previous_id = self._places[at - 1][1] if at else None
-        self._places.insert(at, (place, item.id))
-        del self._places[:-MAX_PLACES]
+        first = self._positions.get(min(item.utterances)) if item.is_single else None
+        position = first or self._new_position(era)
+        at = bisect(self._committed, position, key=itemgetter(0))
+        previous_id = self._committed[at - 1][1] if at else None
+        self._committed.insert(at, (position, item.id))
+        del self._committed[:-MAX_POSITIONS]
         return events.committed(item.id, previous_id, is_beta=self.style.is_beta)
 
     def _further_text(self, item: Item) -> list[Event]:
         result = self._delta(item)
         for index in item.fold():
             self._owners.pop(index, None)
-            self._first_heard.pop(index, None)
+            self._positions.pop(index, None)
         result += self._segments(item)
         if not self.style.has_partials:
             return result
@@ -288,7 +288,7 @@ class Turns:
         for index in item.utterances:
             if self._owners.get(index) is item:
                 del self._owners[index]
-            self._first_heard.pop(index, None)
+            self._positions.pop(index, None)
 
 
 def _different(items: Sequence[Item | None]) -> list[Item]:

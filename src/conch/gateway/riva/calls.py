@@ -12,17 +12,16 @@ import grpc  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError
 from multidict import CIMultiDict
 
-from conch.client.timeouts import timeout
-from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
+from conch.client.aio import timeout
+from conch.client.triton_grpc import LARGE_BYTES
 from conch.gateway.access import caller_with, secret_in
-from conch.gateway.answer_log import log_answer
-from conch.gateway.app import NOBODY, PLACE_IN_TRACE
+from conch.gateway.app import NOBODY, enter_trace
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
+from conch.gateway.metrics import log_answer
 from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
-from conch.wire.access import SAFE_ID, made_id
 
 LONGEST_UPLOAD = 2
 """Longest time for a request once it is its turn, and for its turn, in times of that for which a
@@ -47,7 +46,7 @@ _CODES = {
 }
 """Names of gRPC's codes by the status of an error."""
 _BY_NAME = {"model_not_loaded": "UNIMPLEMENTED", "session_expired": "ABORTED"}
-"""Names of gRPC's codes by the code of an error, which goes before its status."""
+"""Names of gRPC's codes by the code of an error; they override `_CODES`."""
 
 
 class RpcCall:
@@ -59,18 +58,17 @@ class RpcCall:
     def __init__(self, gateway: Gateway, method: Method, context: Any) -> None:
         self.gateway, self.method = gateway, method
         self._context = context
-        found = context.invocation_metadata() or ()
+        pairs = context.invocation_metadata() or ()
         self.metadata: Mapping[str, str] = CIMultiDict(
-            (name, value) for name, value in found if isinstance(value, str)
+            (name, value) for name, value in pairs if isinstance(value, str)
         )
-        sent_id = self.metadata.get("x-request-id", "")
-        self.request_id = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
+        self.request_id = enter_trace(self.metadata)
         self.id: Message = None
         """The id that the latest request with one has, for the responses; None without any."""
         self.fields: Mapping[str, str] = {}
         """Fields of the request that have set options, by option, for errors of the server."""
         self.warnings: list[str] = []
-        """What the client should know; it goes with the end of the call."""
+        """Warnings for the client, which are sent with the end of the call."""
         self._caller: Caller | None = None
 
     @property
@@ -165,8 +163,6 @@ def code_of(error: ApiError) -> str:
 
 async def observed(call: RpcCall, answer: Answer) -> None:
     """Answer a call; turn errors into its status, and count and log the outcome."""
-    traceparent = call.metadata.get("traceparent", "")
-    TRACEPARENT.set(traceparent if PLACE_IN_TRACE.fullmatch(traceparent) else "")
     metrics, route = call.gateway.metrics, call.method.path
     is_open = route.startswith(f"/{HEALTH}/")  # as /health of HTTP
     began, code, error = time.monotonic(), "CANCELLED", None
@@ -180,7 +176,9 @@ async def observed(call: RpcCall, answer: Answer) -> None:
         metrics.cancelled.labels(route).inc()
         raise
     except Exception as failure:
-        error = _with_field(api_error(failure), call.fields)
+        error = api_error(failure)
+        if field := call.fields.get(error.param or ""):
+            error.args = (f"{field}: {error}",)
         code = code_of(error)
     finally:
         seconds, name = time.monotonic() - began, call.caller_name
@@ -196,10 +194,3 @@ async def observed(call: RpcCall, answer: Answer) -> None:
             level=logging.DEBUG if is_open else logging.INFO,
         )
     await call.end(error)
-
-
-def _with_field(error: ApiError, fields: Mapping[str, str]) -> ApiError:
-    """Return an error of the server; it begins with the field that has set its option."""
-    if field := fields.get(error.param or ""):
-        error.args = (f"{field}: {error}",)
-    return error

@@ -7,11 +7,11 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError, overloaded
-from conch.gateway.riva import models
+from conch.gateway.riva import recognition, synthesis
 from conch.gateway.riva.calls import Answer, RpcCall, observed
 from conch.gateway.riva.protocol import HEALTH, RECOGNITION, SYNTHESIS, Method, methods_of
 from conch.gateway.servers import POLL_S
@@ -58,8 +58,8 @@ def _status(gateway: Gateway, service: str) -> str:
 
 _ANSWERS: dict[str, Answer] = {
     **{door.address: door.answer for door in DOORS if door.transport == "grpc"},
-    f"/{RECOGNITION}/GetRivaSpeechRecognitionConfig": models.recognition_config,
-    f"/{SYNTHESIS}/GetRivaSynthesisConfig": models.synthesis_config,
+    f"/{RECOGNITION}/GetRivaSpeechRecognitionConfig": recognition.recognition_config,
+    f"/{SYNTHESIS}/GetRivaSynthesisConfig": synthesis.synthesis_config,
     f"/{HEALTH}/Check": check,
     f"/{HEALTH}/Watch": watch,
 }
@@ -77,10 +77,10 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
         }
 
     def service(self, handler_call_details: Any) -> Any:
-        found = self._by_path.get(handler_call_details.method)
-        if found is None:
+        known = self._by_path.get(handler_call_details.method)
+        if known is None:
             return None  # gRPC answers UNIMPLEMENTED
-        method, answer = found
+        method, answer = known
 
         async def handle(_requests: Any, context: Any) -> None:
             await observed(RpcCall(self._gateway, method, context), answer)

@@ -1,16 +1,17 @@
-"""One connection of the Wyoming protocol: what each event of a client asks for."""
+"""The port of the Wyoming protocol: its connections, and the answer to each event of a client."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from wyoming.asr import Transcribe
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.error import Error
 from wyoming.event import Event
-from wyoming.info import Describe
+from wyoming.info import AsrModel, AsrProgram, Attribution, Describe, Info, TtsProgram, TtsVoice
 from wyoming.ping import Ping, Pong
 from wyoming.tts import (
     Synthesize,
@@ -20,21 +21,74 @@ from wyoming.tts import (
     SynthesizeStopped,
 )
 
+from conch import __version__
 from conch.audio.limits import check_rate
-from conch.client.timeouts import timeout
-from conch.gateway.answer_log import log_answer
+from conch.client.aio import timeout
+from conch.families.family import Voice
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.held import held
 from conch.gateway.live_audio import check_samples
 from conch.gateway.live_session import LiveSession
+from conch.gateway.metrics import log_answer
 from conch.gateway.models import DEFAULT_MODEL
+from conch.gateway.service import keep_alive
 from conch.gateway.state import Caller, Gateway
-from conch.gateway.text_pieces import TextPieces, check_waiting
-from conch.gateway.voicing import served_voices
-from conch.gateway.wyoming import hearing, speaking
-from conch.gateway.wyoming.description import described
+from conch.gateway.voicing import TextPieces, check_waiting, served_voices
+from conch.gateway.wyoming import recognition, synthesis
 from conch.gateway.wyoming.events import Events, samples_of
 from conch.wire.access import made_id
+from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS_A_SESSION = 4
+"""Connections for each live session that may be open: clients keep some that are idle."""
+
+_CONCH = Attribution("Conch", "https://pypi.org/project/conch")
+
+
+@asynccontextmanager
+async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int]:
+    """Serve inside the block and yield the port; raise a ServerError if it cannot be opened."""
+    running: set[asyncio.Task[None]] = set()
+    most = CONNECTIONS_A_SESSION * gateway.config.max_sessions
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(running) >= most:
+            writer.close()
+            return
+        running.add(task)
+        try:
+            events = Events(reader, writer, gateway.config.times.send_s)
+            await WyomingConnection(gateway, events).run()
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client is gone, or the gateway stops
+        except Exception:
+            logger.exception("a Wyoming connection has failed")
+        finally:
+            running.discard(task)
+            writer.close()
+            with suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    try:
+        server = await asyncio.start_server(answer, host, port)
+    except OSError as error:
+        raise ServerError(
+            f"Wyoming cannot listen on {host_port(host, port)}: {error.strerror}; another address "
+            "is given by --wyoming HOST:PORT; port 0 takes any free port"
+        ) from None
+    keep_alive(server, gateway.config.times.ping_s)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in [*running]:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 class WyomingConnection:
@@ -44,7 +98,7 @@ class WyomingConnection:
         self._gateway, self._events = gateway, events
         # The protocol has no keys.
         self._caller: Caller = gateway.caller(None)
-        self._asked = Transcribe()
+        self._settings = Transcribe()
         """Settings of the audio that follows."""
         self._is_refused = self._is_writing = False
         """Whether audio or pieces of a text are thrown away up to their end, after an error."""
@@ -78,7 +132,7 @@ class WyomingConnection:
 
     async def _unless_wrong(self, answering: Coroutine[Any, Any, None]) -> None:
         """Answer; send an error, after which the connection goes on."""
-        status, found = 200, None
+        status, failure = 200, None
         outer, self._work = self._work, None
         try:
             await answering
@@ -87,40 +141,40 @@ class WyomingConnection:
             status = 499
             raise
         except Exception as error:
-            found = api_error(error)
-            status = found.status
-            await self._events.send(Error(str(found), found.code))
+            failure = api_error(error)
+            status = failure.status
+            await self._events.send(Error(str(failure), failure.code))
         finally:
             work, self._work = self._work, outer
-            if found is not None or work is not None:
-                (work or _Work("wyoming", self._caller)).log(status, found)
+            if failure is not None or work is not None:
+                (work or _Work("wyoming", self._caller)).log(status, failure)
 
     async def _take(self, event: Event) -> None:
         """Do what an event asks for; unknown ones are for other services of the protocol."""
-        kind = event.type
+        event_type = event.type
         try:
-            if Describe.is_type(kind):
+            if Describe.is_type(event_type):
                 await self._describe()
-            elif Ping.is_type(kind):
+            elif Ping.is_type(event_type):
                 await self._events.send(Pong(Ping.from_event(event).text))
-            elif Transcribe.is_type(kind):
-                self._asked = Transcribe.from_event(event)
-            elif AudioStart.is_type(kind):
+            elif Transcribe.is_type(event_type):
+                self._settings = Transcribe.from_event(event)
+            elif AudioStart.is_type(event_type):
                 await self._hear(AudioStart.from_event(event).rate)
-            elif AudioChunk.is_type(kind) and not self._is_refused:
+            elif AudioChunk.is_type(event_type) and not self._is_refused:
                 await self._hear(AudioChunk.from_event(event).rate, event)
-            elif AudioStop.is_type(kind):
+            elif AudioStop.is_type(event_type):
                 if not self._is_refused:
-                    await hearing.send_text(self._events)
-                self._is_refused, self._asked = False, Transcribe()
-            elif Synthesize.is_type(kind):
+                    await recognition.send_text(self._events)
+                self._is_refused, self._settings = False, Transcribe()
+            elif Synthesize.is_type(event_type):
                 await self._speak(Synthesize.from_event(event))
-            elif SynthesizeStart.is_type(kind):
+            elif SynthesizeStart.is_type(event_type):
                 await self._speak_pieces(SynthesizeStart.from_event(event))
-            elif SynthesizeStop.is_type(kind):
+            elif SynthesizeStop.is_type(event_type):
                 self._is_writing = False
         except KeyError as error:
-            raise invalid(None, f"the event {kind} lacks {error}") from None
+            raise invalid(None, f"the event {event_type} lacks {error}") from None
 
     async def _describe(self) -> None:
         gateway = self._gateway
@@ -129,10 +183,10 @@ class WyomingConnection:
 
     async def _hear(self, rate: int, first: Event | None = None) -> None:
         """Hear a command from its start, or its first chunk, to its end."""
-        self._work = _Work(hearing.ROUTE, self._caller)
+        self._work = _Work(recognition.ROUTE, self._caller)
         self._is_refused = True
-        options = hearing.options_asked(
-            self._asked, self._gateway.model_aliases, self._gateway.config.languages
+        options = recognition.parse_options(
+            self._settings, self._gateway.model_aliases, self._gateway.config.languages
         )
         check_rate(rate, "rate")
 
@@ -140,7 +194,7 @@ class WyomingConnection:
             event = first or await self._next(self._idle_s)
             while event is not None:
                 if AudioStop.is_type(event.type):
-                    self._is_refused, self._asked = False, Transcribe()
+                    self._is_refused, self._settings = False, Transcribe()
                     live.close()
                     return True
                 if AudioStart.is_type(event.type):
@@ -158,27 +212,27 @@ class WyomingConnection:
                 event = await self._next(self._idle_s)
             return False
 
-        await hearing.hear(
+        await recognition.hear(
             *(self._gateway, self._caller, self._events, options, rate, self._work.request_id),
             read,
         )
 
-    async def _speak(self, asked: Synthesize) -> None:
+    async def _speak(self, request: Synthesize) -> None:
         # With a text in pieces it comes too, for servers that take no pieces.
         if self._is_writing:
             return
-        self._work = _Work(speaking.ROUTE, self._caller)
-        options = speaking.options_asked(asked.voice, asked.text_format)
-        await speaking.speak(
-            *(self._gateway, self._caller, self._events, asked.text or "", options),
+        self._work = _Work(synthesis.ROUTE, self._caller)
+        options = synthesis.parse_options(request.voice, request.text_format)
+        await synthesis.speak(
+            *(self._gateway, self._caller, self._events, request.text or "", options),
             self._work.request_id,
         )
 
-    async def _speak_pieces(self, asked: SynthesizeStart) -> None:
+    async def _speak_pieces(self, request: SynthesizeStart) -> None:
         """Speak a text that is still written, to its end."""
-        self._work, pieces = _Work(speaking.ROUTE, self._caller), TextPieces()
+        self._work, pieces = _Work(synthesis.ROUTE, self._caller), TextPieces()
         self._is_writing = True
-        options = speaking.options_asked(asked.voice, asked.text_format)
+        options = synthesis.parse_options(request.voice, request.text_format)
 
         async def read() -> bool:
             while (event := await self._next(self._idle_s)) is not None:
@@ -196,7 +250,7 @@ class WyomingConnection:
                     await self._unless_wrong(self._take(event))
             return False
 
-        sending = speaking.speak(
+        sending = synthesis.speak(
             *(self._gateway, self._caller, self._events, pieces.each(), options),
             self._work.request_id,
         )
@@ -226,3 +280,35 @@ class _Work:
             error=error,
             is_cancelled=status == 499,
         )
+
+
+def described(languages: Iterable[str], models: Iterable[str], voices: Iterable[Voice]) -> Info:
+    """Return the services: recognition with its models, and speech if there are voices."""
+    about: dict[str, Any] = {"attribution": _CONCH, "installed": True, "version": __version__}
+    asr = AsrProgram(
+        name=DEFAULT_MODEL,
+        description="Speech to text",
+        models=[
+            AsrModel(name=name, description=name, languages=[*languages], **about)
+            for name in models
+        ],
+        supports_transcript_streaming=True,
+        **about,
+    )
+    tts_voices = [
+        TtsVoice(
+            name=voice.name,
+            description=f"{voice.name}: {voice.description}",
+            languages=[voice.language],
+            **about,
+        )
+        for voice in voices
+    ]
+    tts = TtsProgram(
+        name=DEFAULT_MODEL,
+        description="Text to speech",
+        voices=tts_voices,
+        supports_synthesize_streaming=True,
+        **about,
+    )
+    return Info(asr=[asr], tts=[tts] if tts_voices else [])

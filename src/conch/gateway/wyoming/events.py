@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from wyoming.audio import AudioFormat
 from wyoming.event import Event, Eventable, async_write_event
 
-from conch.client.timeouts import timeout
+from conch.client.aio import timeout
+from conch.gateway.bodies import read_json
 from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.errors import invalid
-from conch.gateway.reading import read_json
 from conch.wire.errors import InvalidRequestError
 
 MAX_EVENT_BYTES = WYOMING_LISTEN.max_message_bytes
@@ -80,7 +80,7 @@ class _Head(msgspec.Struct):
     payload_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-class _Voice(msgspec.Struct):
+class _VoiceFields(msgspec.Struct):
     name: str | None = None
     language: str | None = None
 
@@ -93,7 +93,7 @@ class _Fields(msgspec.Struct):
     channels: int = 0
     text: str | None = None
     text_format: str | None = None
-    voice: _Voice = msgspec.field(default_factory=_Voice)
+    voice: _VoiceFields = msgspec.field(default_factory=_VoiceFields)
     name: str | None = None
     language: str | None = None
     transcript_names: list[str] | None = None
@@ -117,7 +117,7 @@ def samples_of(audio: bytes, format: AudioFormat) -> NDArray[Any]:
         )
     if width == 2 and channels == 1:
         return np.frombuffer(audio, "<i2").astype(np.int16, copy=False)
-    found = np.frombuffer(audio, "u1" if width == 1 else f"<i{width}").astype(np.float32)
-    found = (found - (128 if width == 1 else 0)) / _SCALES[width]
-    mono: NDArray[np.float32] = found.reshape(-1, channels).mean(1, dtype=np.float32)
+    samples = np.frombuffer(audio, "u1" if width == 1 else f"<i{width}").astype(np.float32)
+    samples = (samples - (128 if width == 1 else 0)) / _SCALES[width]
+    mono: NDArray[np.float32] = samples.reshape(-1, channels).mean(1, dtype=np.float32)
     return mono

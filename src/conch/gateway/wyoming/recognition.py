@@ -9,6 +9,7 @@ from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.models import options_of
+from conch.gateway.option_fields import phrase
 from conch.gateway.state import Caller, Gateway
 from conch.gateway.wyoming.events import Events
 from conch.wire.errors import OptionError
@@ -18,23 +19,23 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
 ROUTE = WYOMING_LISTEN.address
-_SEPARATORS = str.maketrans(",:\n", "   ")
-"""What separates hotwords and their weights is no part of them."""
 
 
-def options_asked(
-    asked: Transcribe, aliases: Mapping[str, str], languages: Collection[str]
+def parse_options(
+    settings: Transcribe, aliases: Mapping[str, str], languages: Collection[str]
 ) -> RecognitionOptions:
     """Return the options of a `transcribe`; raise an ApiError or OptionError for a wrong value."""
-    options = dict(options_of(asked.name or "", aliases))
-    if asked.language:
-        language = options["language"] = code_of(asked.language)
+    options = dict(options_of(settings.name or "", aliases))
+    if settings.language:
+        language = options["language"] = code_of(settings.language)
         if "model" not in options and language not in languages:
             takes = ", ".join(languages)
-            raise OptionError(f"option 'language' takes {takes} here; sent: {asked.language!r:.40}")
-    names = _hotwords(asked.transcript_names or ())
+            raise OptionError(
+                f"option 'language' takes {takes} here; sent: {settings.language!r:.40}"
+            )
+    names = _hotwords(settings.transcript_names or ())
     # They go before terms.
-    wanted = [*(f"{name}:12" for name in names), *_hotwords(asked.transcript_terms or ())]
+    wanted = [*(f"{name}:12" for name in names), *_hotwords(settings.transcript_terms or ())]
     while len(",".join(wanted)) > MAX_HOTWORD_TEXT:
         wanted.pop()
     if wanted:
@@ -43,8 +44,7 @@ def options_asked(
 
 
 def _hotwords(sent: Sequence[object]) -> list[str]:
-    plain = (" ".join(str(item).translate(_SEPARATORS).split()) for item in sent)
-    return [*filter(None, plain)]
+    return [*filter(None, (phrase(str(item)) for item in sent))]
 
 
 async def hear(

@@ -1,4 +1,4 @@
-"""What a client of Riva asks for, as options of Conch. Pure.
+"""Riva's `RecognitionConfig` as options of Conch. Pure.
 
 Every field is an option, or an error that names it.
 """
@@ -39,8 +39,8 @@ _ENDPOINTING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a `RecognitionConfig` asks for."""
+class RecognitionSettings:
+    """The options and the audio format that a `RecognitionConfig` sets."""
 
     options: RecognitionOptions
     fields: Mapping[str, str]
@@ -55,7 +55,7 @@ class Asked:
     """Channels of raw samples."""
 
 
-def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Asked:
+def settings_of(config: Message, aliases: Mapping[str, str], *, live: bool) -> RecognitionSettings:
     """Return what a `RecognitionConfig` requests; raise an ApiError that names a wrong field."""
     encoding = encoding_of(config.encoding)
     rate, channels = config.sample_rate_hertz, config.audio_channel_count
@@ -67,8 +67,8 @@ def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Aske
         why = " with raw samples of a stream" if most == 1 else ""
         message = f"audio_channel_count takes 0 to {most}{why}; sent: {channels}"
         raise invalid("audio_channel_count", message)
-    found = {option: (value, field) for field, option, value in _chosen(config, live=live)}
-    fields = {option: field for option, (_, field) in found.items()}
+    by_option = {option: (value, field) for field, option, value in _chosen(config, live=live)}
+    fields = {option: field for option, (_, field) in by_option.items()}
     try:
         own = options_of_text(dict(config.custom_configuration))
         if config.profanity_filter:
@@ -77,7 +77,7 @@ def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Aske
             fields["post"] = "profanity_filter"
         chosen = {
             **options_of(config.model, aliases),
-            **{option: value for option, (value, _) in found.items()},
+            **{option: value for option, (value, _) in by_option.items()},
             **own,
         }
         options = RecognitionOptions.parse(chosen, live=live)
@@ -89,7 +89,7 @@ def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Aske
         wishes[rewriters()["itn"].component] = "itn"
     if fields.get("punctuate") and "punctuate" not in own and options.writes_punctuation:
         wishes[rewriters()["punctuate"].component] = "punctuate"
-    return Asked(options, fields, wishes, encoding, rate, max(1, channels))
+    return RecognitionSettings(options, fields, wishes, encoding, rate, max(1, channels))
 
 
 def encoding_of(number: int) -> str:
@@ -102,38 +102,38 @@ def encoding_of(number: int) -> str:
 
 def named(error: OptionError, fields: Mapping[str, str]) -> ApiError:
     """Return the error of an option; it begins with the field that has set the option."""
-    found = api_error(error)
-    field = fields.get(found.param or "")
-    return invalid(field, f"{field}: {found}") if field else found
+    failure = api_error(error)
+    field = fields.get(failure.param or "")
+    return invalid(field, f"{field}: {failure}") if field else failure
 
 
 def _chosen(config: Message, *, live: bool) -> list[tuple[str, str, OptionValue]]:
     """Return the fields that set options, with option and value."""
-    found: list[tuple[str, str, OptionValue]] = []
+    chosen: list[tuple[str, str, OptionValue]] = []
     if config.language_code.strip().lower() not in ANY_LANGUAGE:
-        found.append(("language_code", "language", code_of(config.language_code)))
+        chosen.append(("language_code", "language", code_of(config.language_code)))
     if config.max_alternatives not in (0, 1):
-        found.append(("max_alternatives", "nbest", config.max_alternatives))
+        chosen.append(("max_alternatives", "nbest", config.max_alternatives))
     if hotwords := ",".join(_hotwords(config.speech_contexts)):
-        found.append(("speech_contexts", "hotwords", hotwords))
+        chosen.append(("speech_contexts", "hotwords", hotwords))
     diarization = config.diarization_config
     if diarization.enable_speaker_diarization:
-        place = "diarization_config"
-        found.append((place, "speakers", "auto"))
+        diarization_field = "diarization_config"
+        chosen.append((diarization_field, "speakers", "auto"))
         if most := diarization.max_speaker_count:
-            found.append((f"{place}.max_speaker_count", "max_speakers", most))
+            chosen.append((f"{diarization_field}.max_speaker_count", "max_speakers", most))
     if config.enable_word_time_offsets or diarization.enable_speaker_diarization:
-        found.append(("enable_word_time_offsets", "word_timestamps", True))
+        chosen.append(("enable_word_time_offsets", "word_timestamps", True))
     if config.enable_automatic_punctuation:
-        found.append(("enable_automatic_punctuation", "punctuate", True))
+        chosen.append(("enable_automatic_punctuation", "punctuate", True))
     if not config.verbatim_transcripts and "itn" in rewriters():
-        found.append(("verbatim_transcripts", "itn", True))
+        chosen.append(("verbatim_transcripts", "itn", True))
     if config.enable_separate_recognition_per_channel:
         field = "enable_separate_recognition_per_channel"
         if live:
             raise invalid(field, f"{field} takes false in a stream, which is mono; sent: true")
-        found.append((field, "channels", "split"))
-    return found + _endpointing(config)
+        chosen.append((field, "channels", "split"))
+    return chosen + _endpointing(config)
 
 
 def _hotwords(contexts: Message) -> list[str]:
@@ -147,7 +147,7 @@ def _hotwords(contexts: Message) -> list[str]:
 
 
 def _endpointing(config: Message) -> list[tuple[str, str, OptionValue]]:
-    found: list[tuple[str, str, OptionValue]] = []
+    chosen: list[tuple[str, str, OptionValue]] = []
     sent = config.endpointing_config
     for name, option in _ENDPOINTING.items():
         if not sent.HasField(name):
@@ -157,5 +157,5 @@ def _endpointing(config: Message) -> list[tuple[str, str, OptionValue]]:
             takes = ", ".join(key for key, known in _ENDPOINTING.items() if known)
             message = f"{field} has no counterpart here: leave it out; sent: {value:g}"
             raise invalid(field, f"{message}; endpointing_config takes {takes}")
-        found.append((field, option, value))
-    return found
+        chosen.append((field, option, value))
+    return chosen

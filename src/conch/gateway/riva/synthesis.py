@@ -1,4 +1,4 @@
-"""`Synthesize` and `SynthesizeOnline`: texts as audio."""
+"""Riva's synthesis: `Synthesize`, `SynthesizeOnline` and `GetRivaSynthesisConfig`."""
 
 import html
 import re
@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 from conch.audio.encoding import Encoder
 from conch.client import AsyncClient, Speech
 from conch.gateway.errors import ApiError, api_error, invalid
-from conch.gateway.riva.asked import encoding_of, named
 from conch.gateway.riva.calls import RpcCall
-from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
+from conch.gateway.riva.recognition_config import encoding_of, named
 from conch.gateway.speech import MAX_INPUT, digest_of
 from conch.gateway.state import Gateway
 from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded, served_voices
@@ -24,6 +23,9 @@ from conch.wire.languages import code_of
 from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import RATES, SpokenSentence
 from conch.wire.voices import shares_of, synthesizer_of
+
+VOICE_MODEL = "Conch"
+"""Model of all voices: clients name a voice as `model.voice`."""
 
 FORMATS = {"": "pcm_s16", "LINEAR_PCM": "pcm_s16", "OGGOPUS": "opus", "FLAC": "flac"}
 """Formats of the audio by encoding; empty for none that was sent."""
@@ -42,11 +44,10 @@ _STRUCTURE = re.compile(r"(?:</?[ps](?:\s[^<>]*)?/?>\s*)+")
 """Tags of SSML for paragraphs and sentences."""
 _TAG = re.compile(r"</?([A-Za-z!?][^\s/>]*)")
 
-
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
-def asked_in(request: Message) -> tuple[str, Voicing]:
+def text_and_voicing(request: Message) -> tuple[str, Voicing]:
     """Return the text of a request, and how it is to sound; an ApiError names a wrong field."""
     if not 0 < len(text := _without_markup(request.text.strip())) <= MAX_INPUT:
         raise invalid("text", f"text takes 1 to {MAX_INPUT} characters; sent: {len(text)}")
@@ -79,12 +80,12 @@ def _without_markup(text: str) -> str:
     """Return a text, or the one in SSML of structure tags alone; else raise an ApiError."""
     if not _IS_SSML.match(text):
         return text
-    found = _SSML.fullmatch(_COMMENT.sub("", text))
-    if not found:
+    match = _SSML.fullmatch(_COMMENT.sub("", text))
+    if not match:
         raise invalid(
             "text", f"text takes SSML of <speak>…</speak> without a DOCTYPE; sent: {text!r:.40}"
         )
-    plain = _STRUCTURE.sub("\n\n", found[1])
+    plain = _STRUCTURE.sub("\n\n", match[1])
     if tag := _TAG.search(plain):
         raise invalid("text", f"text: SSML's <{tag[1]:.40}> has no counterpart here: leave it out")
     return html.unescape(plain).strip()
@@ -103,14 +104,30 @@ def _check_language(sent: str, voice: str) -> None:
         raise invalid("language_code", message)
 
 
+async def synthesis_config(call: RpcCall) -> None:
+    requested = (await call.request()).model_name
+    if requested not in ("", VOICE_MODEL):
+        raise ApiError(404, f"no model {requested!r:.80}; this server has {VOICE_MODEL}")
+    response = call.method.response()
+    by_language: dict[str, list[str]] = {}
+    for voice in await served_voices(call.gateway):
+        by_language.setdefault(voice.language, []).append(voice.name)
+    for language, names in by_language.items():
+        config = response.model_config.add(model_name=VOICE_MODEL)
+        config.parameters.update(
+            language_code=language, voice_name=VOICE_MODEL, subvoices=",".join(names)
+        )
+    await call.send(response)
+
+
 async def synthesize(call: RpcCall) -> None:
     """Answer with the audio of a text, whole."""
-    speaker, parts = _Speaker(call), list[Message]()
+    speaker, parts = _SynthesisCall(call), list[Message]()
 
     async def keep(part: Message) -> None:
         parts.append(part)
 
-    await speaker.speak(*asked_in(await call.request()), keep)
+    await speaker.speak(*text_and_voicing(await call.request()), keep)
     await speaker.finish(keep)
     texts = {
         name: " ".join(filter(None, (getattr(part.meta, name) for part in parts)))
@@ -123,9 +140,9 @@ async def synthesize(call: RpcCall) -> None:
 
 async def synthesize_online(call: RpcCall) -> None:
     """Answer texts with their audio, one after the other, while it is made."""
-    speaker = _Speaker(call)
+    speaker = _SynthesisCall(call)
     while (request := await call.next_request()) is not None:
-        await speaker.speak(*asked_in(request), call.send)
+        await speaker.speak(*text_and_voicing(request), call.send)
     await speaker.finish(call.send)
 
 
@@ -140,7 +157,7 @@ async def _check_voice(gateway: Gateway) -> None:
         )
 
 
-class _Speaker:
+class _SynthesisCall:
     """Speaks the texts of one call; their audio is one file."""
 
     def __init__(self, call: RpcCall) -> None:
@@ -167,15 +184,15 @@ class _Speaker:
                 f"{' at '.join(map(str, self._form))} Hz; sent: {' at '.join(map(str, form))} Hz",
             )
         caller, began, before_s = self._call.caller, time.monotonic(), self._spoken_s
-        place = self._gateway, caller, self._call.method.path
+        accounting = self._gateway, caller, self._call.method.path
         encoder = self._encoder
 
         async def ask(client: AsyncClient) -> None:
-            found = client.synthesize_stream(
+            stream = client.synthesize_stream(
                 text, request_id=self._call.request_id, **voicing.options
             )
             try:
-                async with aclosing(counted(found, *place, lambda: began)) as pieces:
+                async with aclosing(counted(stream, *accounting, lambda: began)) as pieces:
                     async for piece in pieces:
                         spoken = piece.spoken.later(before_s)
                         self._spoken_s = spoken.duration

@@ -6,9 +6,9 @@ from riva.client.proto.riva_asr_pb2 import SpeakerDiarizationConfig, SpeechConte
 from riva.client.proto.riva_tts_pb2 import SynthesizeSpeechRequest, ZeroShotData
 
 from conch.gateway.errors import ApiError
-from conch.gateway.riva import asked, speaking
-from conch.gateway.riva.hearing import _container_of
+from conch.gateway.riva import recognition_config, synthesis
 from conch.gateway.riva.protocol import POOL
+from conch.gateway.riva.recognition import _container_of
 
 FIELDS = {
     "max_alternatives": (3, {"nbest": 3}),
@@ -43,7 +43,7 @@ OF_AUDIO = {"encoding", "sample_rate_hertz", "audio_channel_count"}
 
 def options(*, live: bool = True, **fields):
     config = RecognitionConfig(**{"verbatim_transcripts": True, **fields})
-    return asked.asked_in(config, {}, live=live).options.sent
+    return recognition_config.settings_of(config, {}, live=live).options.sent
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -59,19 +59,21 @@ def test_no_field_is_forgotten():
 
 
 def test_numbers_are_in_digits_unless_the_transcript_is_verbatim():
-    found = asked.asked_in(RecognitionConfig(), {}, live=True)
-    assert found.options.sent == {"itn": True}
-    assert found.wishes == {"inverse_normalizer": "itn"}
+    result = recognition_config.settings_of(RecognitionConfig(), {}, live=True)
+    assert result.options.sent == {"itn": True}
+    assert result.wishes == {"inverse_normalizer": "itn"}
     sent = RecognitionConfig(custom_configuration={"itn": "true"})
-    assert asked.asked_in(sent, {}, live=True).wishes == {}
+    assert recognition_config.settings_of(sent, {}, live=True).wishes == {}
 
 
 def test_punctuation_may_be_left_to_a_decoder_that_writes_it():
     sent = {"enable_automatic_punctuation": True, "verbatim_transcripts": True}
-    found = asked.asked_in(RecognitionConfig(**sent), {}, live=True)
-    assert found.wishes == {"punctuator": "punctuate"}
-    found = asked.asked_in(RecognitionConfig(**sent, model="conch-ctc"), {}, live=False)
-    assert found.wishes == {}
+    result = recognition_config.settings_of(RecognitionConfig(**sent), {}, live=True)
+    assert result.wishes == {"punctuator": "punctuate"}
+    result = recognition_config.settings_of(
+        RecognitionConfig(**sent, model="conch-ctc"), {}, live=False
+    )
+    assert result.wishes == {}
 
 
 @pytest.mark.parametrize("code", ["", "auto", "multi", "Multi"])
@@ -91,10 +93,10 @@ def test_conchs_own_option_goes_before_a_field():
 
 
 def test_an_alias_is_a_model():
-    found = asked.asked_in(
+    result = recognition_config.settings_of(
         RecognitionConfig(model="parakeet"), {"parakeet": "conch-ctc"}, live=True
     )
-    assert found.options.sent["decoder"] == "ctc"
+    assert result.options.sent["decoder"] == "ctc"
 
 
 @pytest.mark.parametrize(
@@ -143,15 +145,15 @@ def test_a_wrong_value_is_named(sent, message: str):
 
 
 def spoken(**fields):
-    said, voicing = speaking.asked_in(SynthesizeSpeechRequest(text="Good day.", **fields))
+    said, voicing = synthesis.text_and_voicing(SynthesizeSpeechRequest(text="Good day.", **fields))
     assert said == "Good day."
     return voicing
 
 
 def test_speech_has_the_clients_form():
-    found = spoken(sample_rate_hz=22_050, encoding=1, language_code="en-US")
-    assert (found.format, found.rate) == ("pcm_s16", 22_050)
-    assert found.options == {"sample_rate": 22_050, "format": "pcm_f32"}
+    result = spoken(sample_rate_hz=22_050, encoding=1, language_code="en-US")
+    assert (result.format, result.rate) == ("pcm_s16", 22_050)
+    assert result.options == {"sample_rate": 22_050, "format": "pcm_f32"}
     assert (spoken().format, spoken().rate) == ("pcm_s16", 24_000)
 
 
@@ -169,8 +171,8 @@ def test_a_voice_has_the_name_that_is_listed_or_that_of_nvidias(name: str):
 
 
 def test_options_of_speech():
-    found = spoken(custom_configuration={"speed": "1.5"}, enable_word_time_offsets=True)
-    assert found.options == {"speed": 1.5, "timestamps": True, "format": "pcm_f32"}
+    result = spoken(custom_configuration={"speed": "1.5"}, enable_word_time_offsets=True)
+    assert result.options == {"speed": 1.5, "timestamps": True, "format": "pcm_f32"}
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_options_of_speech():
 )
 def test_a_wrong_field_of_speech_is_named(sent, message: str):
     with pytest.raises(ApiError, match=f"^{message.replace('?', '[?]')}$"):
-        speaking.asked_in(SynthesizeSpeechRequest(**{"text": "Good day.", **sent}))
+        synthesis.text_and_voicing(SynthesizeSpeechRequest(**{"text": "Good day.", **sent}))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_a_wrong_field_of_speech_is_named(sent, message: str):
     ],
 )
 def test_a_text_in_ssml(text: str, said: str):
-    assert speaking.asked_in(SynthesizeSpeechRequest(text=text))[0] == said
+    assert synthesis.text_and_voicing(SynthesizeSpeechRequest(text=text))[0] == said
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,9 @@ def test_a_text_in_ssml(text: str, said: str):
     [(b"OggS\0\2", "ogg"), (b"RIFF\0\0\0\0WAVE", "wav"), (b"fLaC", "flac"), (b"\1\0", None)],
 )
 def test_a_container_that_is_sent_as_samples_is_decoded(first: bytes, container: str | None):
-    sent = asked.asked_in(RecognitionConfig(encoding=1, sample_rate_hertz=8000), {}, live=False)
+    sent = recognition_config.settings_of(
+        RecognitionConfig(encoding=1, sample_rate_hertz=8000), {}, live=False
+    )
     assert _container_of(first + bytes(12), sent) == container
 
 

@@ -1,8 +1,20 @@
-"""Coroutines that run at the same time."""
+"""What asyncio lacks in Python 3.10: `timeout`, and a group of coroutines that fails as one.
+
+async-timeout is the package that `asyncio.timeout` was made from. Both end with
+`asyncio.TimeoutError`, which is the built-in one from Python 3.11 on.
+"""
 
 import asyncio
+import sys
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
+
+__all__ = ["all_of", "timeout"]
 
 Item = TypeVar("Item")
 

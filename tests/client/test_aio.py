@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from conch.client.together import all_of
+from conch.client.aio import all_of
 
 
 def test_results_are_in_order_and_an_error_ends_the_others() -> None:

@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 from loop_gateway import until
 
-from conch.gateway import sending
+from conch.gateway import bodies
+from conch.gateway.bodies import StreamedAnswer, sent
 from conch.gateway.config import GatewayConfig, Times
-from conch.gateway.http_server import LOGGER
-from conch.gateway.sending import StreamedAnswer, sent
+from conch.gateway.service import HTTP_LOGGER
 from conch.gateway.state import GATEWAY, REQUEST_ID, Gateway
 
 LARGE = bytes(30_000_000)
@@ -44,17 +44,17 @@ async def answering(
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
-            found = await answer(request)
+            result = await answer(request)
         except BaseException as error:
             ended.append(str(error))
             raise
         ended.append("all was read")
-        return found
+        return result
 
     app = web.Application()
     app[GATEWAY] = Gateway(GatewayConfig(port=0, times=Times(send_s=0.2)))
     app.add_routes([web.get("/", handle)])
-    runner = web.AppRunner(app, logger=LOGGER)
+    runner = web.AppRunner(app, logger=HTTP_LOGGER)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -72,7 +72,7 @@ async def test_a_client_that_does_not_read_is_broken_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # A whole answer has more time, by its size.
-    monkeypatch.setattr(sending, "LEAST_BYTES_PER_S", 1e6 if reads else 1e9)
+    monkeypatch.setattr(bodies, "LEAST_BYTES_PER_S", 1e6 if reads else 1e9)
     ended: list[str] = []
     async with answering(answer, ended) as port:
         with closing(socket.create_connection(("127.0.0.1", port))) as client:

@@ -21,7 +21,7 @@ _BYTES = 2
 """Bytes of a sample."""
 
 
-def options_asked(voice: SynthesizeVoice | None, text_format: Any) -> dict[str, Any]:
+def parse_options(voice: SynthesizeVoice | None, text_format: Any) -> dict[str, Any]:
     """Return the options of a `synthesize`; raise an ApiError for a wrong voice or text."""
     if text_format not in (None, "text"):
         raise invalid("text_format", f"text_format takes text; sent: {text_format!r:.40}")
@@ -45,8 +45,8 @@ async def speak(
     form: dict[str, int] | None = None
     with gateway.text_of(caller, has_come=True):
         async with gateway.servers.reserved() as client:
-            found = client.synthesize_stream(text, request_id=request_id, **options)
-            spoken = counted(found, gateway, caller, ROUTE, lambda: began)
+            stream = client.synthesize_stream(text, request_id=request_id, **options)
+            spoken = counted(stream, gateway, caller, ROUTE, lambda: began)
             async with aclosing(spoken) as pieces:
                 async for piece in pieces:
                     if not piece.audio:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from live_answers import ROLLING, answer, segment
 
-from conch.session.clock import (
+from conch.session.answers import (
     has_last_text,
     labels_of,
     shifted_segment,
