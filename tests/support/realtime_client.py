@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,8 +21,8 @@ PATIENCE_S = 60.0
 class RealtimeClient:
     """Sends events to a session, and keeps those that came."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
+    def __init__(self, connection: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = connection
         self.events: list[dict[str, Any]] = []
 
     async def send(self, kind: str, **fields: Any) -> None:
@@ -97,10 +98,19 @@ class RealtimeClient:
 
 @asynccontextmanager
 async def connected(
-    url: str, query: str = "intent=transcription", **settings: Any
+    url: str, query: str = "intent=transcription", *, unread_bytes: int = 0, **settings: Any
 ) -> AsyncIterator[RealtimeClient]:
+    """Yield a connected client; the system keeps about `unread_bytes` for it, or what it likes."""
+
+    def with_little_room(address: aiohttp.AddrInfoType) -> socket.socket:
+        family, socket_type, protocol, _, _ = address
+        made = socket.socket(family, socket_type, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, unread_bytes)
+        return made
+
+    connector = aiohttp.TCPConnector(socket_factory=with_little_room if unread_bytes else None)
     async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/realtime?{query}", **settings) as socket,
+        aiohttp.ClientSession(connector=connector) as session,
+        session.ws_connect(f"{url}/v1/realtime?{query}", **settings) as connection,
     ):
-        yield RealtimeClient(socket)
+        yield RealtimeClient(connection)

@@ -442,7 +442,7 @@ async def test_a_client_that_goes_away_frees_the_stream(running: LoopGateway) ->
 async def test_a_client_that_does_not_read_is_left(sends_audio: bool) -> None:
     async with (
         loop_gateway(times=Times(ping_s=1.0, send_s=2.0)) as running,
-        connected(running.url) as client,
+        connected(running.url, unread_bytes=4096) as client,
     ):
         await begin(client, include=["conch.partial"])
         connection = client.socket._response.connection
