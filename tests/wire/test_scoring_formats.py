@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conch.wire.formats import recording_name, to_ctm, to_rttm, to_stm
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
-from conch.wire.scoring_formats import recording_name, to_ctm, to_rttm, to_stm
 
 
 class Spoken(NamedTuple):

@@ -10,8 +10,7 @@ from typing import Any
 from conch.client import OptionValue
 from conch.wire.errors import ConfigError, OptionError
 from conch.wire.known_speakers import option_of
-from conch.wire.option_texts import options_of_text
-from conch.wire.option_values import default_of, describe, kind_of, words_of
+from conch.wire.option_values import default_of, describe, kind_of, options_of_text, words_of
 from conch.wire.options import RecognitionOptions, all_options
 
 _FOR_PROGRAMS = ("vad_state",)
@@ -151,7 +150,7 @@ def parse_options(pairs: Sequence[str], *, live: bool = False) -> dict[str, Opti
         if name in texts:
             raise OptionError(f"option '{name}' is given twice")
         texts[name] = value
-    options = options_of_text(texts)
+    options = options_of_text(texts, all_options())
     # Only check them: the server has the defaults of the others.
     RecognitionOptions.parse(options, live=live)
     return options

@@ -11,8 +11,7 @@ from conch.families import likening, rescorers
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ConfigError
 from conch.wire.needs import components_to_serve
-from conch.wire.synthesis import SynthesisOptions
-from conch.wire.voices import synthesizer_of
+from conch.wire.synthesis import SynthesisOptions, synthesizer_of
 
 if TYPE_CHECKING:
     from conch.launcher import ServerConfig

@@ -30,10 +30,9 @@ from conch.wire.errors import (
     TranscriptionError,
     UnreachableError,
 )
-from conch.wire.formats import FORMATS, to_json, to_text
+from conch.wire.formats import FORMATS, recording_name, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from conch.wire.scoring_formats import recording_name
 
 PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""

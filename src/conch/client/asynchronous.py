@@ -13,9 +13,8 @@ from conch.client.endpoint import DEFAULT_URL, Endpoint
 from conch.client.live import RESUME_S, AsyncLiveStream
 from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
 from conch.client.transports import Transport, connect
-from conch.wire.entry_points import SYNTHESIS
+from conch.wire.entry_points import SYNTHESIS, Health
 from conch.wire.errors import ConchError
-from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 

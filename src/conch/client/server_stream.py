@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import ConchError, ServerLostError
 from conch.wire.result import Transcript
-from conch.wire.stream_place import StreamPlace
 
 NOTHING = np.zeros(0, np.float32)
 """The last chunk of a stream whose samples were all sent."""
@@ -72,5 +72,5 @@ class ServerStream:
             self._common,
             inputs=tensors.chunk_tensors(samples, self._sample_rate),
             parameters={"session": self._session, **parameters},
-            place=StreamPlace(self._id, starts, ends),
+            place=ChunkPosition(self._id, starts, ends),
         )

@@ -10,8 +10,8 @@ from conch.client.gateway import GatewayTransport, is_gateway
 from conch.client.speech import Speech
 from conch.client.triton_grpc import GrpcTransport
 from conch.client.triton_http import HttpTransport
+from conch.wire.entry_points import Health
 from conch.wire.errors import ConchError
-from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conch.wire import component_calls
+from conch.wire import entry_points
 from conch.wire.errors import ServerError
 
 ADMIN_APIS = ("shared-memory", "model-repository", "trace", "logging")
@@ -67,9 +67,9 @@ def with_component_key(environment: Mapping[str, str], key: str) -> dict[str, st
 
     Other local users cannot read a process's environment, as they can its command line.
     """
-    copied = {**environment, component_calls.KEY_VARIABLE: key}
+    copied = {**environment, entry_points.COMPONENT_KEY_VARIABLE: key}
     if not key:
-        del copied[component_calls.KEY_VARIABLE]
+        del copied[entry_points.COMPONENT_KEY_VARIABLE]
     return copied
 
 

@@ -26,7 +26,7 @@ from conch.launcher.process import ServerProcess, Workspace
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
-from conch.wire.voices import REFERENCES
+from conch.wire.synthesis import REFERENCES
 
 PORT_ATTEMPTS = 5
 """Start attempts, each on other ports, before a lost port is an error."""

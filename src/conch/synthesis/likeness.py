@@ -13,8 +13,7 @@ from conch.component.arrays import FloatArray
 from conch.families import likening
 from conch.wire.errors import AudioError, OptionError
 from conch.wire.known_speakers import KnownSpeaker
-from conch.wire.synthesis import SynthesisOptions
-from conch.wire.voices import reference_of
+from conch.wire.synthesis import SynthesisOptions, reference_of
 
 MOST_S = 20.0
 """Longest recording, in seconds."""

@@ -27,8 +27,14 @@ from conch.families.family import Synthesizer
 from conch.synthesis.likeness import References, Style
 from conch.synthesis.speaking import Growth, Speaking
 from conch.wire.errors import TextError
-from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
-from conch.wire.voices import REFERENCES, synthesizer_of
+from conch.wire.synthesis import (
+    DEFAULT_VOICE,
+    REFERENCES,
+    Spoken,
+    SpokenSentence,
+    SynthesisOptions,
+    synthesizer_of,
+)
 
 MODE = "synthesis"
 SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")

@@ -3,13 +3,19 @@
 Triton has fewer statuses than there are kinds of errors. The text of an error answer therefore
 begins with a code: `INVALID_OPTION: option 'nbest' …`. `to_wire` writes this text and `from_wire`
 reads it.
+
+A gateway answers with JSON: `{"error": {message, type, param, code}}`. It writes the code of an
+error of the server, and Conch's client makes the same error of it (`from_answer`). The gateway's
+own errors follow from their HTTP status.
 """
 
+import contextlib
+import json
 import logging
 import re
 import secrets
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from conch.wire.foreign import NO_SHARED_MEMORY
 
@@ -216,3 +222,66 @@ def public_error(failure: Exception) -> TranscriptionError:
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=failure)
     return InternalError(f"internal error; the server's log has it as {reference}")
+
+
+_API_CODES: Mapping[type[ConchError], str] = {
+    OptionError: "invalid_value",
+    AudioError: "invalid_audio",
+    TextError: "invalid_text",
+    SessionError: "session_expired",
+    PoisonError: "file_ends_server",
+    InvalidRequestError: "invalid_request",
+    DeadlineError: "deadline_exceeded",
+    RequestCancelledError: "cancelled",
+    OverloadedError: "overloaded",
+    MissingModelError: "model_not_loaded",
+    ComponentError: "component_failed",
+    InternalError: "server_error",
+    UnreachableError: "no_server",
+    ServerLostError: "server_lost",
+    ServerError: "no_server",
+}
+_BY_API_CODE = {code: kind for kind, code in _API_CODES.items()} | {"no_server": UnreachableError}
+_BY_HTTP_STATUS: Mapping[int, type[ConchError]] = {
+    **dict.fromkeys((400, 413, 415, 422), InvalidRequestError),
+    **dict.fromkeys((429, 503), OverloadedError),
+    **dict.fromkeys((502, 504), UnreachableError),
+}
+
+
+def code_of(error: ConchError) -> str:
+    """Return the code of an error of a server or of its client."""
+    return next(
+        (code for kind, code in _API_CODES.items() if isinstance(error, kind)), "server_error"
+    )
+
+
+def from_error(
+    error: Mapping[str, Any],
+    url: str,
+    otherwise: type[ConchError] = ServerError,
+    details: str = "",
+) -> ConchError:
+    """Return the exception for the content of `error`; it may be empty."""
+    message = str(error.get("message") or "no reason given")
+    kind = _BY_API_CODE.get(str(error.get("code")), otherwise)
+    if kind is OptionError and error.get("param") == "sample_rate":
+        kind = AudioError  # Triton takes it with the audio, a WebSocket in its query
+    if issubclass(kind, TranscriptionError) and error:
+        return kind(message)
+    return kind(f"{url}: {message}{details}")
+
+
+def from_answer(status: int, body: bytes, url: str) -> ConchError:
+    """Return the exception for an answer of a gateway, or of a proxy in front of it.
+
+    The body is JSON with an `error`, or anything. `url` is for errors about the gateway itself.
+    """
+    error: Any = None
+    with contextlib.suppress(ValueError, RecursionError, AttributeError):
+        error = json.loads(body).get("error")
+    hint = "; api_key, --api-key and CONCH_API_KEY give a key" if status == 401 else ""
+    kind = _BY_HTTP_STATUS.get(status, ServerError)
+    return from_error(
+        error if isinstance(error, dict) else {}, url, kind, f" (status {status}{hint})"
+    )

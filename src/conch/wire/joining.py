@@ -1,10 +1,11 @@
-"""Join texts as their script wants: with spaces, or without them.
+"""Texts of any script: join them with or without spaces, count words, and find repetition.
 
 Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
 """
 
 import re
 import unicodedata
+import zlib
 from collections.abc import Iterable, Sequence
 
 _UNSPACED = re.compile(
@@ -112,3 +113,9 @@ def is_unspaced(chars: Iterable[str]) -> bool:
         if unicodedata.category(char)[0] not in "PM" and unicodedata.category(char) != "Cf":
             return False
     return False
+
+
+def compression_ratio(text: str) -> float:
+    """Return the compression ratio of a text by zlib: above 2.4, the text repeats itself."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data))

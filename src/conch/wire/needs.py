@@ -18,10 +18,9 @@ from conch.families import (
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError, OptionError
-from conch.wire.named_models import decoders_of, named_models
+from conch.wire.named_models import decoders_of, named_models, post_models
 from conch.wire.options import RecognitionOptions
-from conch.wire.text_steps import post_models
-from conch.wire.voices import synthesizer_of
+from conch.wire.synthesis import synthesizer_of
 
 LIVE_MODES = ("streaming", "two_pass")
 

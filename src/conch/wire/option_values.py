@@ -1,6 +1,7 @@
-"""What one option takes, in words, and the check of a value that was sent for it."""
+"""The values of one option: what it takes in words, its value from a text, and its check."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import Field
 from typing import Any, Literal, get_args, get_origin
@@ -92,3 +93,38 @@ def _fits(item: "Field[Any]", value: Any) -> bool:
     low, high = item.metadata["low"], item.metadata["high"]
     fits: bool = low <= value <= high  # infinity and NaN are between no two numbers
     return fits
+
+
+_BOOLS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.ASCII | re.I)
+
+
+def options_of_text(
+    texts: Mapping[str, str],
+    known: "Mapping[str, Field[Any]]",
+    *,
+    others: Sequence[str] = (),
+) -> dict[str, bool | int | float | str]:
+    """Return options with values of their types; their ranges and rules are still to be checked.
+
+    An empty text sets nothing: forms send one for a field that nobody has filled in. `known` are
+    the options that exist. The hint at a wrong name may also be one of `others`.
+    """
+    for name in texts:
+        if name not in known:
+            raise OptionError(unknown_name(name, [*known, *others]))
+    return {name: _value(known[name], text) for name, text in texts.items() if text.strip()}
+
+
+def _value(item: "Field[Any]", text: str) -> bool | int | float | str:
+    kind = kind_of(item)
+    if kind is str or text in words_of(item):
+        return text
+    if kind is bool and text.lower() in _BOOLS:
+        return _BOOLS[text.lower()]
+    if kind is int and _INTEGER.fullmatch(text):
+        return int(text)
+    if kind is float and _NUMBER.fullmatch(text):
+        return float(text)
+    raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {text!r:.80}")

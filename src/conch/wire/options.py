@@ -26,10 +26,10 @@ from conch.wire.hotwords import hotwords_of, prompt_of
 from conch.wire.known_speakers import KnownSpeakers
 from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT
+from conch.wire.named_models import post_models
 from conch.wire.nbest import Opinion, Weights, fusion_weights, tuned_weights
 from conch.wire.option_values import checked
 from conch.wire.replacements import read_replacements
-from conch.wire.text_steps import post_models
 
 _TUNED = "tuned for each decoder"
 _RESCORING = ("rescore", "ctc_rescore", "attention_rescore")

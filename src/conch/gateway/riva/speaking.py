@@ -21,9 +21,8 @@ from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded, served_voi
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.languages import code_of
-from conch.wire.option_texts import options_of_text
-from conch.wire.synthesis import RATES, SpokenSentence
-from conch.wire.voices import shares_of, synthesizer_of
+from conch.wire.option_values import options_of_text
+from conch.wire.synthesis import RATES, SpokenSentence, shares_of, synthesizer_of
 
 FORMATS = {"": "pcm_s16", "LINEAR_PCM": "pcm_s16", "OGGOPUS": "opus", "FLAC": "flac"}
 """Formats of the audio by encoding; empty for none that was sent."""
@@ -59,7 +58,7 @@ def asked_in(request: Message) -> tuple[str, Voicing]:
         raise invalid("encoding", f"encoding takes {takes}; sent: {encoding}")
     format = FORMATS[encoding]
     try:
-        options = options_of_text(dict(request.custom_configuration), known=OPTIONS)
+        options = options_of_text(dict(request.custom_configuration), OPTIONS)
         if (voice := _voice(request.voice_name)) and "voice" not in options:
             options["voice"] = voice
         if request.enable_word_time_offsets:
