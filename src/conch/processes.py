@@ -5,6 +5,7 @@ from pathlib import Path
 import psutil
 
 STUB = "triton_python_backend_stub"
+"""Name of the program that runs one instance of a Python model."""
 
 
 def model_processes(server: int) -> dict[int, str]:

@@ -20,7 +20,7 @@ import soxr
 from containers import muxed
 from waiting import wait_until
 
-from conch.audio import decoder, ffmpeg, intake, messages, workers
+from conch.audio import decoder, intake, limits, messages
 from conch.audio.decoder import Decoding
 from conch.audio.intake import AudioFile
 from conch.audio.recording import file_recording
@@ -245,7 +245,7 @@ def test_a_film_without_sound_is_reported_as_such():
 
 
 def test_a_codec_that_is_not_of_the_list_is_not_run(speech, monkeypatch):
-    monkeypatch.setattr(ffmpeg, "CODECS", "opus")
+    monkeypatch.setattr(limits, "DECODERS", "opus")
     with pytest.raises(
         AudioError, match=r"codec of AUDIO is not supported: found container .* with streams audio"
     ):
@@ -503,7 +503,7 @@ def test_a_rate_out_of_range_is_refused_before_anything_is_resampled(rate, is_pi
 def begun(data: bytes) -> tuple[Generator[np.ndarray, None, None], int]:
     """Begin to read a file with a decoder of its own; return the rest of it and its process."""
     file = AudioFile(data)
-    workers._POOL._idle.clear()
+    intake._POOL._idle.clear()
     before = decoders()
     pieces = file.pieces()
     next(pieces)
@@ -512,7 +512,7 @@ def begun(data: bytes) -> tuple[Generator[np.ndarray, None, None], int]:
 
 
 def decoders() -> set[int]:
-    starter = workers._POOL._process
+    starter = intake._POOL._process
     assert starter is not None
     children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()
     return set(map(int, children.split()))
@@ -531,7 +531,7 @@ def test_a_decoder_that_crashes_is_an_error_of_one_file(speech):
 
 
 def test_a_decoder_that_hangs_is_an_error(speech, monkeypatch):
-    monkeypatch.setattr(workers, "_SILENT", struct.pack("ll", 1, 0))
+    monkeypatch.setattr(intake, "_SILENT", struct.pack("ll", 1, 0))
     hung, pid = begun(muxed(np.tile(speech, 20), RATE, "flac", "flac"))
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(AudioError, match="cannot be decoded: its decoder crashed, or took too"):
@@ -541,20 +541,20 @@ def test_a_decoder_that_hangs_is_an_error(speech, monkeypatch):
 
 def test_few_decoders_are_kept(speech):
     data = muxed(np.tile(speech, 20), RATE, "flac", "flac")
-    many = [AudioFile(data).pieces() for _ in range(workers.MAX_IDLE + 3)]
+    many = [AudioFile(data).pieces() for _ in range(intake.MAX_IDLE + 3)]
     for pieces in many:
         next(pieces)
     assert len(decoders()) >= len(many)
     for pieces in many:
         assert sum(map(len, pieces)) > len(speech)
-    wait_until(lambda: len(decoders()) == workers.MAX_IDLE)
+    wait_until(lambda: len(decoders()) == intake.MAX_IDLE)
 
 
 def test_decoders_are_started_again(speech):
     data = muxed(speech, RATE, "flac", "flac")
     AudioFile(data)
-    workers._POOL._idle.clear()
-    starter = workers._POOL._process
+    intake._POOL._idle.clear()
+    starter = intake._POOL._process
     assert starter is not None
     starter.kill()
     starter.wait()
@@ -562,7 +562,7 @@ def test_decoders_are_started_again(speech):
 
 
 def test_a_decoder_has_limits_and_nothing_of_ours(speech, monkeypatch):
-    workers._POOL.end()
+    intake._POOL.end()
     monkeypatch.setenv("CONCH_API_KEYS", "a secret")
     pieces, pid = begun(muxed(np.tile(speech, 20), RATE, "flac", "flac"))
     limits = Path(f"/proc/{pid}/limits").read_text()

@@ -5,8 +5,7 @@ import pytest
 import soundfile
 import soxr
 
-from conch.audio.recording import waveform_recording
-from conch.audio.signal_faults import SignalFaults
+from conch.audio.recording import SignalFaults, waveform_recording
 from conch.wire.errors import AudioError
 
 DATA = Path(__file__).parents[1] / "data"

@@ -5,7 +5,7 @@ import io
 import pytest
 import soundfile
 
-from conch.audio.wav import wav_header
+from conch.audio.encoding import wav_header
 
 
 def test_the_header_of_a_finished_file_has_its_size() -> None:

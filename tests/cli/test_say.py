@@ -13,7 +13,7 @@ from refusals import Refused
 from toy_piper import write_piper
 
 from conch import families
-from conch.audio.wav import wav_header
+from conch.audio.encoding import wav_header
 from conch.cli import main, say
 from conch.cli.arguments import UsageError
 from conch.client import Speech

@@ -8,8 +8,8 @@ from servers import ANY_PORTS, infer, serving, traces_of
 
 from conch.cli import main
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories
-from conch.launcher.aliases import check_aliases, with_aliases
 from conch.launcher.repositories import parsed_config
+from conch.launcher.variants import check_aliases, with_aliases
 from conch.wire.errors import ServerError
 
 SHIPPED = shipped_repositories()

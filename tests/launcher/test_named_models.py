@@ -8,8 +8,8 @@ from whisper_toys import whisper_toy
 
 from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher import ServerConfig, shipped_repositories
-from conch.launcher.named_models import copies, with_named_found, with_named_models
 from conch.launcher.repositories import model_names, parsed_config
+from conch.launcher.variants import copies, with_named_found, with_named_models
 from conch.wire.errors import ConfigError, ServerError
 
 SHIPPED = shipped_repositories()

@@ -1,7 +1,7 @@
 """Decode one source by FFmpeg, to the last byte that holds audio.
 
 This runs in a process of its own, see `conch.audio.worker`, and imports neither numpy nor the rest
-of Conch. FFmpeg gets bytes and nothing else: see `conch.audio.ffmpeg`.
+of Conch. FFmpeg gets bytes and nothing else: see `conch.audio.limits`.
 """
 
 import ctypes
@@ -14,8 +14,7 @@ import av
 from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
-from conch.audio import ffmpeg
-from conch.audio.limits import check_rate
+from conch.audio.limits import FFMPEG_OPTIONS, check_rate, is_decoded, refuse_to_open
 from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, found_in
 from conch.audio.structure import (
     Extent,
@@ -350,8 +349,8 @@ class _Piece:
                 self._reader,
                 mode="r",
                 format=self._container if is_pipe else None,
-                options={**ffmpeg.OPTIONS, **probing},
-                io_open=ffmpeg.refuse_to_open,
+                options={**FFMPEG_OPTIONS, **probing},
+                io_open=refuse_to_open,
                 buffer_size=PIPE_BUFFER if is_pipe else FILE_BUFFER,
                 metadata_errors="ignore",
             )
@@ -362,7 +361,7 @@ class _Piece:
             raise AudioError(f"{self._name} has no audio track: found {self.described()}")
         stream = self._stream = self._opened.streams.best("audio") or tracks[0]
         context = stream.codec_context
-        if context is None or not ffmpeg.is_decoded(context.codec.name):
+        if context is None or not is_decoded(context.codec.name):
             raise AudioError(
                 f"the audio codec of {self._name} is not supported: found {self.described()}"
             )

@@ -6,11 +6,13 @@ CPU time, and no descriptor but its connection. If it crashes or hangs, one requ
 """
 
 import gc
+import io
 import json
 import os
 import resource
 import signal
 import socket
+import wave
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +32,6 @@ from conch.audio.messages import (
     WANTED,
     SocketEnd,
 )
-from conch.audio.wav import wav_header
 from conch.wire.errors import AudioError
 
 MAX_MEMORY = 384 * 2**20
@@ -193,9 +194,11 @@ class _Sample:
 
 def _warm_up() -> None:
     """Decode a little: what Python imports when it is first used, a decoder cannot import."""
-    samples = bytes(2048)
-    wav = wav_header(16_000, len(samples), channels=2) + samples
-    for data in (wav, b"This is text. " * 9, bytes(range(256))):
+    made = io.BytesIO()
+    with wave.open(made, "wb") as file:
+        file.setparams((2, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(bytes(2048))
+    for data in (made.getvalue(), b"This is text. " * 9, bytes(range(256))):
         for is_file in (True, False):
             sample = _Sample(data, is_file=is_file)
             with suppress(AudioError):

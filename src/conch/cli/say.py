@@ -14,8 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
-from conch.audio.encoding import CONTENT_TYPES
-from conch.audio.wav import wav_header
+from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
 from conch.cli.own_server import server_for_voice

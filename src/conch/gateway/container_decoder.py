@@ -10,9 +10,8 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from conch.audio.intake import SampleFormat, said
+from conch.audio.intake import SILENT_S, DecoderProcess, SampleFormat, said
 from conch.audio.messages import ASK, BYTES, HEAD, WANTED, kind_and_size
-from conch.audio.workers import SILENT_S, DecoderProcess
 from conch.client.timeouts import timeout
 from conch.wire.errors import ConchError
 

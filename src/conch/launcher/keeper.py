@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.healing import Backoff, frozen, sick_models, stopped_since
 from conch.launcher.logs import LOGGER
-from conch.launcher.stubs import ServerProcesses
+from conch.launcher.process import ServerProcesses
 from conch.wire.errors import ServerError
 
 LOOK_S = 0.1

@@ -8,11 +8,11 @@ from conch import packaged
 from conch.families import all_components
 from conch.families.family import WeightsPackage
 from conch.launcher.admin import headers_for
-from conch.launcher.chosen_weights import components_with_weights, overruled
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
+from conch.launcher.variants import components_with_weights, overruled
 from conch.wire.entry_points import ENTRY_POINTS, OnDemandSettings
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port

@@ -5,29 +5,33 @@ from importlib import metadata
 from pathlib import Path
 
 from conch.launcher.admin import with_component_key
-from conch.launcher.aliases import check_aliases
-from conch.launcher.chosen_weights import (
-    components_with_weights,
-    voices_environment,
-    with_weights_found,
-)
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import require_free, resolve_host
-from conch.launcher.environment import (
+from conch.launcher.installation import (
+    Installation,
+    check_numpy,
+    find_installation,
     server_environment,
     shared_memory_shortage,
     trace_environment,
+    wheel_root,
 )
-from conch.launcher.installation import Installation, check_numpy, find_installation, wheel_root
 from conch.launcher.loaded_models import on_demand, with_weights
 from conch.launcher.logs import LOGGER
-from conch.launcher.named_models import copies, with_named_found
 from conch.launcher.repositories import (
     check_models,
     check_repository,
     check_unique,
     model_names,
     models_with_config,
+)
+from conch.launcher.variants import (
+    check_aliases,
+    components_with_weights,
+    copies,
+    voices_environment,
+    with_named_found,
+    with_weights_found,
 )
 from conch.wire.entry_points import CODE, CODE_VARIABLE, DECODER_VARIABLE, SERVED_VARIABLE
 from conch.wire.needs import decoder_of_chosen

@@ -9,20 +9,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from conch.launcher import diagnosis, warmth
+from conch.launcher import logs, warmth
 from conch.launcher.admin import callers_restrictions, new_key, own_restrictions, without_keys
-from conch.launcher.aliases import with_aliases
-from conch.launcher.chosen_weights import with_chosen_weights
-from conch.launcher.command import server_command
-from conch.launcher.config import ServerConfig
+from conch.launcher.config import ServerConfig, server_command
 from conch.launcher.endpoints import Endpoints, pick_free
 from conch.launcher.healing import Backoff, frozen, stopped_since
 from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.loaded_models import settings_for
 from conch.launcher.logs import LOGGER, tail
-from conch.launcher.named_models import with_named_models
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
+from conch.launcher.variants import with_aliases, with_chosen_weights, with_named_models
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
@@ -272,10 +269,10 @@ class TritonServer:
             if process.popen.poll() is not None:
                 process.end(0)
                 raise self._start_failure(process)
-            if reason := diagnosis.stub_failure(process.log.lines()):
+            if reason := logs.stub_failure(process.log.lines()):
                 raise ServerError(reason)
             if time.monotonic() >= deadline:
-                loading = diagnosis.models_loading(process.log.lines())
+                loading = logs.models_loading(process.log.lines())
                 what = f"; still loading: {', '.join(loading)}" if loading else ""
                 raise ServerError(f"the server was not ready within {timeout_s:g} s{what}")
             time.sleep(POLL_S)
@@ -283,8 +280,8 @@ class TritonServer:
 
     def _start_failure(self, process: ServerProcess) -> ServerError:
         lines = process.log.lines()
-        reason = diagnosis.explain_exit(lines, process.popen.returncode)
-        if diagnosis.lost_port_race(lines) and 0 in self.config.ports().values():
+        reason = logs.explain_exit(lines, process.popen.returncode)
+        if logs.lost_port_race(lines) and 0 in self.config.ports().values():
             return _PortLostError(reason)
         if process.popen.returncode < 0:
             return _CrashError(reason)
@@ -321,7 +318,7 @@ class TritonServer:
             keeper.close()
         if ended.is_set():
             return ""
-        how = diagnosis.describe_exit(process.popen.poll())
+        how = logs.describe_exit(process.popen.poll())
         log = self.log_tail()
         return f"tritonserver ended by itself ({how}); the last lines of its log:\n{log}"
 

@@ -71,7 +71,7 @@ def own_key() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPosition:
-    """A chunk's stream, and whether it is the first or last: the fields of Triton's sequence batcher."""
+    """The position of a chunk in its stream, as Triton's sequence batcher has it."""
 
     stream_id: str
     starts: bool

@@ -6,6 +6,7 @@ import io
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 
+from conch.audio.encoding import wav_header
 from conch.audio.intake import length_of
 from conch.audio.sniffing import (
     NUM_NAMED_BYTES,
@@ -13,7 +14,6 @@ from conch.audio.sniffing import (
     named_container_of,
     num_first_bytes,
 )
-from conch.audio.wav import wav_header
 from conch.client import AsyncClient
 from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError, invalid, overloaded

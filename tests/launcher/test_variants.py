@@ -16,14 +16,14 @@ from conch.families.moonshine import declaration as moonshine
 from conch.families.transducer import declaration as transducer
 from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
-from conch.launcher.chosen_weights import (
+from conch.launcher.loaded_models import with_weights
+from conch.launcher.repositories import model_names, parsed_config
+from conch.launcher.variants import (
     components_with_weights,
     voices_environment,
     with_chosen_weights,
     with_weights_found,
 )
-from conch.launcher.loaded_models import with_weights
-from conch.launcher.repositories import model_names, parsed_config
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.needs import components_to_serve, decoder_of_chosen
 
