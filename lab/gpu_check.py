@@ -18,9 +18,8 @@ from conch.client import Client
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import shipped_repositories
-from conch.scoring.error_rates import word_error_rate
+from conch.scoring.error_rates import number, percent, table, word_error_rate
 from conch.scoring.manifest import Utterance, read_manifest
-from conch.scoring.tables import number, percent, table
 from conch.wire.errors import ConchError
 from lab.arguments import script_parser
 from lab.waveforms import waveform_of

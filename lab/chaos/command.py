@@ -12,7 +12,7 @@ from conch.cli.arguments import (
     number,
     positive,
 )
-from conch.cli.bench_arguments import add_output, count, write_report
+from conch.cli.bench import add_output, count, write_report
 from lab.arguments import settings_of
 
 CHAOS_EPILOG = """

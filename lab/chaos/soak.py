@@ -13,10 +13,9 @@ from tempfile import mkdtemp
 
 import psutil
 
-from conch.bench.header import Flat, Header
-from conch.bench.report import machine_line
+from conch.bench.header import Flat, Header, machine_line
 from conch.bench.servers import triton_version
-from conch.scoring.tables import number, table
+from conch.scoring.error_rates import number, table
 from lab.chaos.honest import (
     BY_GATEWAY,
     BY_GRPC,

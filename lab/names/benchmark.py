@@ -10,16 +10,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from conch.bench.header import Flat, Header
+from conch.bench.header import Flat, Header, origin
 from conch.bench.load import Outcome, closed_loop, progress
-from conch.bench.report import origin
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import triton_version
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.scoring import COMPARING, require
+from conch.scoring.error_rates import number, percent, table
 from conch.scoring.manifest import Utterance, read_manifest, select, spread
-from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, positive
-from conch.cli.bench_arguments import (
+from conch.cli.bench import (
     LIMIT,
     add_counts,
     add_input,

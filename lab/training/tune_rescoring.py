@@ -19,7 +19,7 @@ import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.families import decoders
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select

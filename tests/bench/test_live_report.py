@@ -3,10 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from conch.bench.figures import Latency
+from conch.bench.figures import Latency, LiveRun, live_run
 from conch.bench.header import header
 from conch.bench.live import LiveBenchmark, LiveReport, markdown
-from conch.bench.live_figures import LiveRun, figures
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
 
@@ -24,7 +23,7 @@ def report(*runs: LiveRun, scoring: Scoring = ENGLISH_WORDS) -> str:
 
 def test_a_run_is_a_row() -> None:
     run = replace(
-        figures([], 640, ENGLISH_WORDS),
+        live_run([], 640, ENGLISH_WORDS),
         streams=8,
         keeps_up=True,
         wer=0.1,
@@ -38,7 +37,7 @@ def test_a_run_is_a_row() -> None:
     )
     row = "| 8 | yes | 7 | 20 | 30 | 63 | 1041 | 1123 | 1544 | 16.4 | 0.026 | 1830 | 10.00 |"
     assert row in report(run)
-    behind = replace(figures([], 640, ENGLISH_WORDS), streams=24, error_messages=["gone", "gone"])
+    behind = replace(live_run([], 640, ENGLISH_WORDS), streams=24, error_messages=["gone", "gone"])
     text = report(run, behind)
     assert "| 24 | no | - | - | - | - | - | - | - | - | - | - | - |" in text
     assert text.count("**gone**") == 1
@@ -46,7 +45,7 @@ def test_a_run_is_a_row() -> None:
 
 
 def test_the_table_names_the_error_rate_and_the_normaliser() -> None:
-    run = figures([], 640, ENGLISH_WORDS)
+    run = live_run([], 640, ENGLISH_WORDS)
     assert "| WER % |" in report(run)
     found = report(run, scoring=Scoring.of("auto", "zh"))
     assert "| CER % |" in found

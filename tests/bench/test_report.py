@@ -2,8 +2,7 @@ from dataclasses import replace
 
 from reports import accuracy, header, offline_run, run_figures
 
-from conch.bench.offline import OfflineReport, OfflineRun
-from conch.bench.report import markdown
+from conch.bench.offline import OfflineReport, OfflineRun, markdown
 from conch.scoring.error_rates import CharacterErrors
 from conch.wire.options import RecognitionOptions
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from conch.bench.turns import SpeakerErrors, errors, read_rttm
+from conch.bench.speakers import SpeakerErrors, errors, read_rttm
 from conch.wire.errors import BenchError
 from conch.wire.result import Turn
 from lab.speakers.conversations import overlap_share

@@ -17,13 +17,11 @@ import pytest
 
 from conch.bulk import ray_data
 from conch.bulk.inputs import Source, sources_of
-from conch.bulk.lock import locked, require
-from conch.bulk.plan import shards_of
 from conch.bulk.ray_data import message_of
-from conch.bulk.rows import SCHEMA, row_of, rows_of, shard_bytes
 from conch.bulk.run import run
 from conch.bulk.sending import Answer
-from conch.bulk.storage import LOCK, RUN, Output
+from conch.bulk.shards import SCHEMA, row_of, rows_of, shard_bytes, shards_of
+from conch.bulk.storage import LOCK, RUN, Output, locked, require
 from conch.bulk.work import (
     Job,
     ShardOutcome,
@@ -40,7 +38,7 @@ pytestmark = pytest.mark.skipif(not find_spec("fsspec"), reason="fsspec is missi
 
 HOLD = """
 import sys
-from conch.bulk.lock import locked
+from conch.bulk.storage import locked
 from conch.bulk.storage import Output
 with locked(Output(sys.argv[1])):
     print("held", flush=True)

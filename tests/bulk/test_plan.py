@@ -3,7 +3,7 @@
 import pytest
 
 from conch.bulk.inputs import Source
-from conch.bulk.plan import (
+from conch.bulk.shards import (
     MAX_FILES,
     SHARD,
     digest_of,

@@ -12,8 +12,7 @@ import pytest
 from bulk_runs import BAD_FILES, FILES, finished
 
 from conch.bulk.inputs import sources_of
-from conch.bulk.lock import locked, require
-from conch.bulk.storage import LOCK, Output
+from conch.bulk.storage import LOCK, Output, locked, require
 from conch.wire.errors import BulkError
 
 LACKS = [name for name in ("ray", "s3fs", "moto") if not find_spec(name)]

@@ -1,4 +1,4 @@
-"""Reports as JSON, and their header: what was measured, where, with which versions."""
+"""Reports as JSON, and the origin of their figures: what, where, with which versions."""
 
 import os
 import platform
@@ -163,3 +163,18 @@ def _is_secret(flag: str) -> bool:
 def _model_of_cpu() -> str:
     found = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return found[1] if found else ""
+
+
+def origin(header: Header, what: str, audio_s: float) -> str:
+    """Return a line on the origin of the figures; `what` is number and kind of the recordings."""
+    return f"{what}, {audio_s:.0f} s of audio; {machine_line(header)}"
+
+
+def machine_line(header: Header) -> str:
+    """Return the machine, the versions and the time of a report."""
+    machine, versions = header.machine, header.versions
+    return (
+        f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb:g} GB; "
+        f"Triton {versions['triton']}, Python {versions['python']}, "
+        f"conch {versions.get('conch', 'from source')}; {header.started_at}"
+    )

@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.figures import PERCENTILES
-from conch.bench.header import Flat, Header, header
-from conch.bench.live_figures import LOAD, LiveRun, Script, StreamRecord, figures
+from conch.bench.figures import PERCENTILES, REAL_TIME, LiveRun, Script, StreamRecord, live_run
+from conch.bench.header import Flat, Header, header, machine_line
 from conch.bench.load import progress
-from conch.bench.report import machine_line
 from conch.bench.samples import Sample, ServerBenchmark, comparable, load_samples
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient
-from conch.scoring.error_rates import Scoring, language_of_texts
+from conch.scoring.error_rates import Scoring, language_of_texts, number, percent, table
 from conch.scoring.manifest import Utterance
-from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError, ConchError
 from conch.wire.options import RecognitionOptions
 
@@ -116,7 +113,7 @@ class Observed(Generic[Record]):
 
     def figures(self, scoring: Scoring) -> LiveRun:
         used_s = None if self.cpu_s is None else sum(self.cpu_s.values())
-        return figures(self.records, self.chunk_ms, scoring, used_s, self.peak)
+        return live_run(self.records, self.chunk_ms, scoring, used_s, self.peak)
 
 
 def prepared(benchmark: LiveBenchmark) -> tuple[list[Sample], Scoring]:
@@ -323,6 +320,6 @@ def origin(header: Header) -> str:
     """Return a line on the origin of the figures of live streams."""
     settings = header.settings
     return (
-        f"chunks of {settings['chunk_ms']} ms, {LOAD}, {settings['seconds']} s a stream, pauses "
-        f"of {settings['pause_s']} s; {machine_line(header)}"
+        f"chunks of {settings['chunk_ms']} ms, {REAL_TIME}, {settings['seconds']} s a stream, "
+        f"pauses of {settings['pause_s']} s; {machine_line(header)}"
     )

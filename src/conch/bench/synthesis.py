@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conch.bench.figures import Latency, latency_ms, rtfx
-from conch.bench.header import Flat, Header, header
+from conch.bench.header import Flat, Header, header, origin
 from conch.bench.load import Load, Offer, closed_loop, offer, progress
-from conch.bench.report import origin
 from conch.bench.samples import LoadBenchmark
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient, Speech
-from conch.scoring.error_rates import accuracy, word_errors
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import accuracy, number, percent, table, word_errors
 from conch.wire.result import Transcript, Word
 from conch.wire.synthesis import SpokenWord
 

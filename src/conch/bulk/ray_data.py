@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from conch.bulk.node_server import NodeServer
-from conch.bulk.plan import Shard
+from conch.bulk.shards import Shard
 from conch.bulk.work import Job, ShardOutcome, WorkUnit
-from conch.bulk.worker import Transcriber, cut_units
+from conch.bulk.worker import NodeServer, Transcriber, cut_units
 from conch.wire.errors import BulkError
 from conch.wire.hosts import host_port, is_loopback
 from conch.wire.needs import components_of

@@ -14,10 +14,17 @@ from urllib.parse import urlsplit
 from conch import __version__
 from conch.bulk import ray_data
 from conch.bulk.inputs import Source, sources_of
-from conch.bulk.lock import locked
-from conch.bulk.plan import SHARD, Shard, check_asked, not_planned, shards_of, without_done
-from conch.bulk.rows import SCHEMA, rows_of
-from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
+from conch.bulk.shards import (
+    SCHEMA,
+    SHARD,
+    Shard,
+    check_asked,
+    not_planned,
+    rows_of,
+    shards_of,
+    without_done,
+)
+from conch.bulk.storage import DONE, FILES, RUN, WORK, Output, locked
 from conch.bulk.work import Job, ShardOutcome, recorded_outcome
 from conch.client.endpoint import Address
 from conch.wire.errors import BulkError

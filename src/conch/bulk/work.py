@@ -14,9 +14,8 @@ import msgspec
 
 from conch.bulk.cut import CutRecording, joined
 from conch.bulk.inputs import Source
-from conch.bulk.plan import digest_of
-from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer, Sending
+from conch.bulk.shards import Row, digest_of, row_of, rows_of, shard_bytes
 from conch.bulk.storage import DONE, FILES, WORK, Output, UnfitNameError, without_secrets
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import InvalidRequestError

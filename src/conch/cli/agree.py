@@ -19,9 +19,8 @@ from conch.cli.arguments import (
     output,
     positive,
 )
-from conch.cli.file_bar import FileBar
-from conch.cli.own_server import server_url
-from conch.cli.server_flags import add_server_flags, checked_options, given_server, weights_of
+from conch.cli.progress import FileBar
+from conch.cli.server import add_server_flags, checked_options, given_server, server_url, weights_of
 from conch.packaged import install
 from conch.wire.errors import BulkError, OptionError
 from conch.wire.option_values import words_of
@@ -29,9 +28,8 @@ from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
     from conch.bulk.inputs import Source
-    from conch.pseudo_labels.journal import Entry
+    from conch.pseudo_labels.journal import Entry, Recogniser
     from conch.pseudo_labels.labels import LabelFilter
-    from conch.pseudo_labels.run import Recogniser
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
 """Prefixes of the options that make the segments, in addition to `vad`."""
@@ -113,9 +111,8 @@ def run(args: argparse.Namespace) -> int:
     headers, _ = given_server(args)
     _check(args)
     from conch.bulk.sending import Sending
-    from conch.pseudo_labels.journal import opened
+    from conch.pseudo_labels.journal import opened, transcribe
     from conch.pseudo_labels.labels import LabelFilter, sources_to_label
-    from conch.pseudo_labels.run import transcribe
     from conch.scoring import COMPARING, missing
 
     if lacking := missing(*COMPARING, "fsspec"):
@@ -142,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _recognisers(args: argparse.Namespace) -> Iterator[tuple["Recogniser", "Recogniser"]]:
     """Yield both recognisers; start a server for those without one."""
-    from conch.pseudo_labels.run import Recogniser
+    from conch.pseudo_labels.journal import Recogniser
 
     url_a, url_b = args.url_a or args.url, args.url_b or args.url
     lacking = [options for options, url in ((args.a, url_a), (args.b, url_b)) if not url]
@@ -241,7 +238,7 @@ def _write(
         file=sys.stderr,
     )
     if args.references is not None:
-        from conch.pseudo_labels.judged import judged, markdown
+        from conch.pseudo_labels.labels import judged, markdown
 
         print(markdown(judged(answered, args.references, args.text), args.max_cer), end="")
 

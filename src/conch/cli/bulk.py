@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
-from conch.cli.file_bar import FileBar
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.server_flags import (
+from conch.cli.progress import FileBar
+from conch.cli.server import (
     HEADERS,
     NO_WEIGHTS,
     WEIGHTS,
@@ -138,10 +138,10 @@ def _check_installed() -> None:
 
 
 def _job(args: argparse.Namespace) -> "Job":
-    from conch.bulk.node_server import serve_command
     from conch.bulk.sending import Sending
     from conch.bulk.storage import address_of
     from conch.bulk.work import Job
+    from conch.bulk.worker import serve_command
     from conch.catalogue.kinds import components_chosen
     from conch.wire.needs import options_to_serve
 

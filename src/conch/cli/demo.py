@@ -12,10 +12,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, add_command, add_flags
-from conch.cli.gateway_flags import DEFAULT_ADDRESS
-from conch.cli.own_server import config_for
+from conch.cli.gateway import DEFAULT_ADDRESS
 from conch.cli.say import saved
-from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
+from conch.cli.server import NO_WEIGHTS, WEIGHTS, config_for, weights_of
 from conch.families import voices
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.result import Hypothesis, Transcript

@@ -17,8 +17,7 @@ from typing import IO, Any, cast
 from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
-from conch.cli.own_server import server_for_voice
-from conch.cli.server_flags import HEADERS, URL, headers_of
+from conch.cli.server import HEADERS, URL, headers_of, server_for_voice
 from conch.client import Client, Speech
 from conch.client.endpoint import Address, Endpoint
 from conch.client.gateway import is_gateway, voices_of

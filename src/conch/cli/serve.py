@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from conch.catalogue.kinds import KINDS, checked, components_chosen
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
-from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
+from conch.cli.gateway import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
-from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
+from conch.cli.server import NO_WEIGHTS, WEIGHTS, weights_of
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port, is_loopback
 

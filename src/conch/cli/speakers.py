@@ -7,8 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers, UsageError, add_command
-from conch.cli.own_server import server_url
-from conch.cli.server_flags import add_server_flags, given_server
+from conch.cli.server import add_server_flags, given_server, server_url
 from conch.wire.errors import ConchError, ConfigError
 from conch.wire.known_speakers import LEAST_S, OTHER_S, VOICE_MODEL, embedding_of, embedding_text
 

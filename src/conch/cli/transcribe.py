@@ -11,12 +11,12 @@ from typing import Any
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, positive
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
-from conch.cli.server_flags import (
+from conch.cli.server import (
     add_server_flags,
     checked_options,
     given_server,
+    server_url,
     with_options_of_formats,
 )
 from conch.client import AsyncClient, joined_parts

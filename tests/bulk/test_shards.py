@@ -10,8 +10,8 @@ from bulk_runs import TIMES
 
 from conch.bulk.cut import CutRecording, RequestPiece
 from conch.bulk.inputs import Source
-from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer
+from conch.bulk.shards import Row, row_of, rows_of, shard_bytes
 from conch.bulk.work import joined_answer
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import AudioError
