@@ -28,7 +28,7 @@ from conch.bench.servers import own_server, triton_version
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from lab.cpu import ORCHESTRATION, share_of
 from lab.header import lab_header
 from lab.waveforms import resampled
@@ -153,7 +153,7 @@ def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]
     endless = np.resize(audio, len(audio) + size)
     return [
         Sample(
-            Utterance(Path(f"{length_s}s-{index}"), ""),
+            ManifestEntry(Path(f"{length_s}s-{index}"), ""),
             endless[start : start + size],
             SAMPLE_RATE,
             float(length_s),

@@ -17,7 +17,7 @@ from conch.bench.header import Flat, Header
 from conch.bench.load import Offer, progress
 from conch.bench.samples import Choice
 from conch.scoring import COMPARING, require
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.header import lab_header
 from lab.model_repository import repository_of
@@ -146,7 +146,7 @@ def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) 
     return compared
 
 
-def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Clip]]:
+def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[ManifestEntry], list[Clip]]:
     utterances, clips = [], []
     for utterance in benchmark.utterances():
         clip = Clip(utterance.path, waveform_of(utterance.path))

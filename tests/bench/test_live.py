@@ -12,7 +12,7 @@ from conch.bench.figures import Script, StreamRecord, live_run
 from conch.bench.live import LiveBenchmark, best_of, largest, scoring_of, scripts, warm_up
 from conch.bench.memory import Memory
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from conch.wire.result import Hypothesis, Segment
 
@@ -96,7 +96,10 @@ def test_the_mode_of_the_streams_decides_on_a_second_pass(mode, expected):
 
 
 def test_the_language_of_the_streams_chooses_what_counts():
-    said = [Utterance(Path("a.wav"), "今天", language="zh"), Utterance(Path("b.wav"), "明天")]
+    said = [
+        ManifestEntry(Path("a.wav"), "今天", language="zh"),
+        ManifestEntry(Path("b.wav"), "明天"),
+    ]
     asked = replace(BENCHMARK, options={"language": "zh"})
     assert scoring_of(said, asked) == Scoring("cer", "Chinese")
     assert scoring_of(said[1:], BENCHMARK) == Scoring("wer", "English")

@@ -3,11 +3,11 @@ import time
 
 import pytest
 
-from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced
+from conch.bench.load import LoadResult, Offer, arrivals_s, closed_loop, offer, paced
 from conch.wire.errors import AudioError
 
 
-def run(requests: int, concurrency: int, fails: int | None = None) -> tuple[Load[int], int]:
+def run(requests: int, concurrency: int, fails: int | None = None) -> tuple[LoadResult[int], int]:
     """Return the load and the largest number of requests in flight."""
     under_way, most = 0, 0
 

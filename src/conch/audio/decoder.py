@@ -246,7 +246,7 @@ class _Form:
         return memoryview(plane)[:size]
 
 
-class _Reader:
+class _ContainerFile:
     """A file for FFmpeg: a source from an offset on, to where a further file begins."""
 
     def __init__(self, source: ByteSource, first: int, kind: str | None) -> None:
@@ -340,8 +340,10 @@ class _Piece:
         is_pipe, kind = self._size is None, self._container
         if not is_pipe:
             with suppress(AudioError):
-                kind = container_of(_Reader(self._source, self.place, None).at(0, NUM_FIRST_BYTES))
-        self._reader = _Reader(self._source, self.place, kind)
+                kind = container_of(
+                    _ContainerFile(self._source, self.place, None).at(0, NUM_FIRST_BYTES)
+                )
+        self._reader = _ContainerFile(self._source, self.place, kind)
         # FFmpeg would decode megabytes of a WAV to find out what else it may be.
         probing = {"probesize": str(PIPE_BUFFER)} if is_pipe or kind == "wav" else {}
         try:

@@ -93,7 +93,9 @@ class Encoder:
 
         container, codec, self._layout, bits = _CODECS[self._format]
         options = {"page_duration": _PAGE_US} if container == "ogg" else {}
-        self._container = av.open(_Sink(self._sink), "w", format=container, options=options)
+        self._container = av.open(
+            _AppendOnlyFile(self._sink), "w", format=container, options=options
+        )
         self._stream: Any = self._container.add_stream(codec, rate=self._rate, layout="mono")
         if bits:
             self._stream.bit_rate = bits
@@ -123,7 +125,7 @@ class Encoder:
         return found
 
 
-class _Sink:
+class _AppendOnlyFile:
     """A file that FFmpeg can only append to."""
 
     def __init__(self, sink: io.BytesIO) -> None:

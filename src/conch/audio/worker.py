@@ -97,7 +97,7 @@ class _Source:
             os._exit(1)  # nobody listens, and FFmpeg would try again and again
 
 
-class _Sink:
+class _SampleSender:
     """Sends samples, many at a time."""
 
     def __init__(self, connection: SocketEnd, *, only_form: bool) -> None:
@@ -157,7 +157,7 @@ def _work(connection: SocketEnd) -> None:
 
 
 def _decode(connection: SocketEnd, job: DecodingJob) -> None:
-    sink = _Sink(connection, only_form=job.only_form)
+    sink = _SampleSender(connection, only_form=job.only_form)
     source = _Source(connection, job.size, sink.flush)
     is_file = job.size is not None
     decoding = Decoding(source, sink, job.name, container=job.container, fills_gaps=is_file)

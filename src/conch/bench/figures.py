@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.header import Flat
-from conch.bench.load import Load
+from conch.bench.load import LoadResult
 from conch.bench.samples import Sample
 from conch.scoring.error_rates import (
     Accuracy,
@@ -95,7 +95,7 @@ class RunFigures:
 
 def run_figures(
     samples: Sequence[Sample],
-    load: Load[Transcript],
+    load: LoadResult[Transcript],
     metric: Metric = "auto",
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> RunFigures:

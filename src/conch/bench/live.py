@@ -23,7 +23,7 @@ from conch.bench.samples import Sample, ServerBenchmark, comparable, load_sample
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient
 from conch.scoring.error_rates import Scoring, language_of_texts, number, percent, table
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError, ConchError
 from conch.wire.options import RecognitionOptions
 
@@ -138,7 +138,7 @@ def observed(
     return Observed(records, benchmark.chunk_ms, cpu_s, memory.peak() if memory else None)
 
 
-def scoring_of(utterances: Sequence[Utterance], benchmark: LiveBenchmark) -> Scoring:
+def scoring_of(utterances: Sequence[ManifestEntry], benchmark: LiveBenchmark) -> Scoring:
     """Return how texts of streams are compared: by the manifest's language or the option."""
     languages = {language_of_texts(benchmark.options, item.language) for item in utterances}
     found = {Scoring.of(benchmark.metric, language) for language in languages}

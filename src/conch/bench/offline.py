@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from conch.bench.figures import RunFigures, run_figures
 from conch.bench.header import Flat, Header, header, origin
-from conch.bench.load import Load, Offer, Outcome, closed_loop, offer, progress
+from conch.bench.load import LoadResult, Offer, Outcome, closed_loop, offer, progress
 from conch.bench.samples import LoadBenchmark, Sample, Send, comparable, load_samples
 from conch.bench.servers import NO_HEADERS, server_of, triton_version
 from conch.client import AsyncClient
@@ -81,7 +81,7 @@ class OfflineReport:
 class Measured:
     offered: Offer
     samples: Sequence[Sample]
-    load: Load[Transcript]
+    load: LoadResult[Transcript]
     memory: "Memory | None"
     """Peak memory of a server that the benchmark started, else None."""
     accuracy: str = ""
@@ -156,7 +156,7 @@ async def send_all(
     warmup: Sequence[Sample] = (),
     title: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
-) -> Load[Transcript]:
+) -> LoadResult[Transcript]:
     """Send the uncounted samples of `warmup`, then every sample once under a load."""
     async with AsyncClient(url, connections=offered.connections, headers=headers) as client:
 

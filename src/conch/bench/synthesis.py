@@ -12,7 +12,7 @@ import numpy as np
 
 from conch.bench.figures import Latency, latency_ms, rtfx
 from conch.bench.header import Flat, Header, header, origin
-from conch.bench.load import Load, Offer, closed_loop, offer, progress
+from conch.bench.load import LoadResult, Offer, closed_loop, offer, progress
 from conch.bench.samples import LoadBenchmark
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient, Speech
@@ -163,7 +163,7 @@ async def _measured(
 
 
 async def _recognised(
-    client: AsyncClient, texts: Sequence[str], load: Load[HeardSpeech]
+    client: AsyncClient, texts: Sequence[str], load: LoadResult[HeardSpeech]
 ) -> tuple[float | None, float | None]:
     """Return word error rate and word time difference of the audio, by the server's best path."""
 

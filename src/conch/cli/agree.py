@@ -28,7 +28,7 @@ from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
     from conch.bulk.inputs import Source
-    from conch.pseudo_labels.journal import Entry, Recogniser
+    from conch.pseudo_labels.journal import Entry, RecogniserSettings
     from conch.pseudo_labels.labels import LabelFilter
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         raise BulkError(f"needs {' and '.join(lacking)}: {install('bench')}")
     wanted = {"split": args.split, "source": args.source}
     rule = LabelFilter(args.max_cer, args.text, args.cut)
-    bar = _Bar(rule)
+    bar = _LabelBar(rule)
     sources = sources_to_label(args.files, wanted, args.limit, bar.left_out)
     asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
     asked["moonshine"] = args.moonshine
@@ -137,15 +137,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _recognisers(args: argparse.Namespace) -> Iterator[tuple["Recogniser", "Recogniser"]]:
+def _recognisers(
+    args: argparse.Namespace,
+) -> Iterator[tuple["RecogniserSettings", "RecogniserSettings"]]:
     """Yield both recognisers; start a server for those without one."""
-    from conch.pseudo_labels.journal import Recogniser
+    from conch.pseudo_labels.journal import RecogniserSettings
 
     url_a, url_b = args.url_a or args.url, args.url_b or args.url
     lacking = [options for options, url in ((args.a, url_a), (args.b, url_b)) if not url]
     given = None if lacking else url_a
     with server_url(given, lacking, weights_of(args)) as own:
-        yield Recogniser("a", args.a, url_a or own), Recogniser("b", args.b, url_b or own)
+        yield (
+            RecogniserSettings("a", args.a, url_a or own),
+            RecogniserSettings("b", args.b, url_b or own),
+        )
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -243,7 +248,7 @@ def _write(
         print(markdown(judged(answered, args.references, args.text), args.max_cer), end="")
 
 
-class _Bar(FileBar):
+class _LabelBar(FileBar):
     def __init__(self, rule: "LabelFilter") -> None:
         super().__init__("agree", "--rejected")
         self._rule = rule

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.bulk.storage import without_secrets
 
     job = _job(args)
-    bar = _Bar(job)
+    bar = _ShardBar(job)
     with bar:
         try:
             outcomes = run_bulk(
@@ -176,7 +176,7 @@ def _job(args: argparse.Namespace) -> "Job":
     )
 
 
-class _Bar(FileBar):
+class _ShardBar(FileBar):
     def __init__(self, job: "Job") -> None:
         super().__init__("bulk", "the shards")
         self._job = job

@@ -156,7 +156,7 @@ def path_in(path: Path, manifest: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Recogniser:
+class RecogniserSettings:
     """One of the two recognisers."""
 
     side: Side
@@ -167,7 +167,7 @@ class Recogniser:
 
 async def transcribe(
     sources: Sequence[Source],
-    recognisers: tuple[Recogniser, Recogniser],
+    recognisers: tuple[RecogniserSettings, RecogniserSettings],
     by: Literal["file", "segment"],
     sending: Sending,
     journal: Journal,
@@ -198,7 +198,7 @@ async def transcribe(
 
 async def _entry(
     source: Source,
-    recognisers: tuple[Recogniser, Recogniser],
+    recognisers: tuple[RecogniserSettings, RecogniserSettings],
     senders: Mapping[str, Sender],
     journal: Journal,
     by: Literal["file", "segment"],

@@ -26,7 +26,7 @@ from conch.scoring.error_rates import (
     table,
     word_errors,
 )
-from conch.scoring.manifest import Utterance, read_manifest, spread
+from conch.scoring.manifest import ManifestEntry, read_manifest, spread
 from conch.whole import made_whole
 from conch.wire.errors import AudioError, BulkError
 from conch.wire.options import RecognitionOptions
@@ -200,7 +200,7 @@ def judged(
 
     `entries` are recordings without an error, each as a whole.
     """
-    known: Mapping[Path, Utterance] = {
+    known: Mapping[Path, ManifestEntry] = {
         item.path.resolve(): item for item in read_manifest(references) if item.text
     }
     found = []
