@@ -466,9 +466,12 @@ def test_files_that_are_joined_without_end_are_left_out(speech, monkeypatch):
         (messages.SAMPLES, b"1234"),
         (messages.DONE, b"[]"),
         (messages.FORM, b"{"),
-        (messages.FORM, b'{"rate": 16000, "channels": 0, "kind": "s16", "length_s": null}'),
-        (messages.FORM, b'{"rate": 16000, "channels": 1, "kind": "other", "length_s": null}'),
-        (messages.FORM, b'{"rate": 1, "channels": 1, "kind": "s16", "length_s": null}'),
+        (messages.FORM, b'{"rate": 16000, "channels": 0, "sample_type": "s16", "length_s": null}'),
+        (
+            messages.FORM,
+            b'{"rate": 16000, "channels": 1, "sample_type": "other", "length_s": null}',
+        ),
+        (messages.FORM, b'{"rate": 1, "channels": 1, "sample_type": "s16", "length_s": null}'),
         (b"?", b""),
     ],
 )

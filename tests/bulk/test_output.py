@@ -260,7 +260,7 @@ def test_an_output_of_other_options_is_left_alone(job: Job, audio: str) -> None:
     with pytest.raises(BulkError, match=r'with options {"nbest": 2}; asked: {"nbest": 3}'):
         run([audio], replace(job, options={"nbest": 3}), Mock())
     with pytest.raises(BulkError, match="with shards"):
-        run([audio], replace(job, kind="parquet"), Mock())
+        run([audio], replace(job, shard_format="parquet"), Mock())
     for version in (SCHEMA - 1, SCHEMA + 1):
         Output(job.out).write(RUN, json.dumps({"schema": version}).encode())
         told = f"holds shards of version {version}; this Conch writes version {SCHEMA}: use another"
@@ -281,7 +281,7 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> None:
         for shard in shards:
             yield ShardOutcome(shard.name)
             yield write_shard(job, output, shard.name, rows(*(item.id for item in shard.sources)))
-            yield recorded_outcome(output, shard.name, job.kind)
+            yield recorded_outcome(output, shard.name, job.shard_format)
 
     monkeypatch.setattr(ray_data, "connected", lambda address: nullcontext([]))
     monkeypatch.setattr(ray_data, "outcomes", outcomes)
@@ -302,7 +302,7 @@ def test_overwrite_removes_what_runs_have_written_and_nothing_else(job: Job, aud
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text("x")
     kind = "parquet" if find_spec("pyarrow") else "jsonl"
-    other = replace(job, options={"nbest": 3}, kind=kind)
+    other = replace(job, options={"nbest": 3}, shard_format=kind)
     before.write_text("old")
     (outcome,) = run([audio], other, Mock(), overwrite=True)
     assert outcome.files == 1

@@ -72,8 +72,8 @@ class Encoder:
         """Return the samples at the rate of the audio; some of them come with later ones."""
         if self._resampler is None:
             return samples
-        found: Samples = self._resampler.resample_chunk(samples, last=is_last)
-        return found
+        converted: Samples = self._resampler.resample_chunk(samples, last=is_last)
+        return converted
 
     def write(self, samples: Samples) -> bytes:
         """Return the next bytes, which may be none."""
@@ -119,10 +119,10 @@ class Encoder:
 
     def _taken(self) -> bytes:
         """Return the bytes that were written since the last call."""
-        found = self._sink.getvalue()
+        data = self._sink.getvalue()
         self._sink.seek(0)
         self._sink.truncate()
-        return found
+        return data
 
 
 class _AppendOnlyFile:
@@ -133,5 +133,5 @@ class _AppendOnlyFile:
 
 
 def pcm16(samples: Samples) -> NDArray[np.int16]:
-    found: NDArray[np.int16] = np.rint(np.clip(samples, -1, 1) * 32_767).astype("<i2")
-    return found
+    integers: NDArray[np.int16] = np.rint(np.clip(samples, -1, 1) * 32_767).astype("<i2")
+    return integers

@@ -187,51 +187,51 @@ class SampleFormat(msgspec.Struct, frozen=True):
     rate: int
     """Hz."""
     channels: Annotated[int, msgspec.Meta(ge=1, le=1024)]
-    kind: Literal["u8", "s16", "s32", "flt", "dbl"]
+    sample_type: Literal["u8", "s16", "s32", "flt", "dbl"]
     length_s: float | None
     """Length in seconds by the header, None if it has none."""
 
     def samples(self, data: bytes) -> FloatArray:
         """Return samples, FP32 [samples, channels] in [-1, 1]."""
-        dtype, scale = _TYPES[self.kind]
-        found: FloatArray = np.frombuffer(data, dtype).astype(np.float32)
-        if self.kind == "u8":
-            found -= scale
+        dtype, scale = _TYPES[self.sample_type]
+        floats: FloatArray = np.frombuffer(data, dtype).astype(np.float32)
+        if self.sample_type == "u8":
+            floats -= scale
         if scale != 1:
-            found *= np.float32(1 / scale)
-        return found.reshape(-1, self.channels)
+            floats *= np.float32(1 / scale)
+        return floats.reshape(-1, self.channels)
 
 
 Said: TypeAlias = "SampleFormat | FloatArray | list[str]"
 """What a decoder says: the form of samples, samples, and at the end warnings."""
 
 
-def said(kind: bytes, payload: bytes, form: SampleFormat | None, name: str) -> Said:
+def said(code: bytes, payload: bytes, form: SampleFormat | None, name: str) -> Said:
     """Return what a message of a decoder says, which a stranger may have taken over.
 
     Raise an AudioError for bad audio or a message out of turn, an OverloadedError for BUSY.
     """
     try:
-        if kind == FORM and form is None:
-            found = msgspec.json.decode(payload, type=SampleFormat)
-            check_rate(found.rate, f"the sample rate of {name}")
-            return found
-        if kind == SAMPLES and form is not None and payload:
+        if code == FORM and form is None:
+            sample_format = msgspec.json.decode(payload, type=SampleFormat)
+            check_rate(sample_format.rate, f"the sample rate of {name}")
+            return sample_format
+        if code == SAMPLES and form is not None and payload:
             return form.samples(payload)
-        if kind == DONE and form is not None:
+        if code == DONE and form is not None:
             return msgspec.json.decode(payload, type=list[str])
     except AudioError:
         raise
     except (ValueError, msgspec.MsgspecError):
-        kind = b""
-    raise error_of(kind, payload, name)
+        code = b""
+    raise error_of(code, payload, name)
 
 
-def error_of(kind: bytes, payload: bytes, name: str) -> Exception:
+def error_of(code: bytes, payload: bytes, name: str) -> Exception:
     """Return the error of a message of a decoder, or of none at all."""
-    if kind == ERROR:
+    if code == ERROR:
         return AudioError(payload.decode(errors="replace"))
-    if kind == BUSY:
+    if code == BUSY:
         return OverloadedError("this machine has no process to decode audio with; try again later")
     return AudioError(f"{name} cannot be decoded: its decoder crashed, or took too long")
 
@@ -273,11 +273,11 @@ class AudioFile:
         """Yield the samples, FP32 [samples, channels], as they are decoded; call this once."""
         messages = self._pipe or self._messages()
         with closing(messages):
-            for found in messages:
-                if isinstance(found, np.ndarray):
-                    yield found
-                elif isinstance(found, list):
-                    self.warnings += found
+            for item in messages:
+                if isinstance(item, np.ndarray):
+                    yield item
+                elif isinstance(item, list):
+                    self.warnings += item
 
     def _messages(self, *, only_form: bool = False) -> "Generator[Said, None, None]":
         decoder = DecoderProcess(self._name, self._size, self._container, only_form=only_form)
@@ -285,19 +285,19 @@ class AudioFile:
         with closing(decoder):
             while True:
                 try:
-                    kind, payload = decoder.receive()
-                    if kind == WANTED:
+                    code, payload = decoder.receive()
+                    if code == WANTED:
                         decoder.send(BYTES, self._at(*ASK.unpack(payload)))
                         continue
                 except (EOFError, OSError, OverflowError, ValueError, struct.error):
-                    kind = payload = b""
-                found = said(kind, payload, form, self._name)
-                if isinstance(found, list):
+                    code = payload = b""
+                item = said(code, payload, form, self._name)
+                if isinstance(item, list):
                     decoder.finish()
-                    yield found
+                    yield item
                     return
-                form = found if isinstance(found, SampleFormat) else form
-                yield found
+                form = item if isinstance(item, SampleFormat) else form
+                yield item
 
 
 def _readable(source: bytes | IO[bytes] | Bytes) -> tuple[Bytes, int | None]:
@@ -307,8 +307,8 @@ def _readable(source: bytes | IO[bytes] | Bytes) -> tuple[Bytes, int | None]:
     file = io.BytesIO(source) if isinstance(source, bytes) else source
     size = file.seek(0, io.SEEK_END)
 
-    def at(place: int, size: int) -> bytes:
-        file.seek(place)
+    def at(offset: int, size: int) -> bytes:
+        file.seek(offset)
         return file.read(size)
 
     return at, size

@@ -43,15 +43,15 @@ def peak(samples: "Array", name: str) -> float:
 
     Raise an AudioError, which begins with `name`, if one is not finite or far outside [-1, 1].
     """
-    found = max(float(samples.max()), -float(samples.min()))
-    if not math.isfinite(found):
+    highest = max(float(samples.max()), -float(samples.min()))
+    if not math.isfinite(highest):
         raise AudioError(f"{name} has samples that are NaN or infinite")
-    if found > MAX_PEAK:
+    if highest > MAX_PEAK:
         raise AudioError(
-            f"{name} reaches {found:g}; samples are in [-1, 1]: divide 16-bit samples by 32768, or "
-            "send them as PCM16"
+            f"{name} reaches {highest:g}; samples are in [-1, 1]: divide 16-bit samples by 32768, "
+            "or send them as PCM16"
         )
-    return found
+    return highest
 
 
 DEMUXERS = (

@@ -67,7 +67,7 @@ class SignalFaults:
         loudest: Array = channels[int(np.argmax(powers))]
         return loudest
 
-    def found(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return the faults, one sentence each."""
         if not self._frames:
             return []
@@ -136,8 +136,8 @@ class Recording:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Problems of the audio, one sentence each; complete when all blocks are read."""
-        found = [sentence for blocks in self.channels.values() for sentence in blocks.warnings]
-        return tuple(dict.fromkeys((*self.warnings_at_opening, *found)))
+        sentences = [sentence for blocks in self.channels.values() for sentence in blocks.warnings]
+        return tuple(dict.fromkeys((*self.warnings_at_opening, *sentences)))
 
 
 def waveform_recording(
@@ -247,7 +247,7 @@ def _mono(
     def mixed() -> Iterator[Array]:
         for block in blocks:
             yield faults.mixed(block)
-        warnings.extend(faults.found())
+        warnings.extend(faults.warnings())
 
     pieces = resampled(mixed(), sample_rate)
     return AudioBlocks(cut_to_blocks(pieces), are_at_hand=are_at_hand, warnings=warnings)

@@ -71,27 +71,27 @@ class _Source:
         self._kept, self._first = bytearray(), 0
         """Latest bytes of a pipe, and the offset of the first of them."""
 
-    def at(self, place: int, size: int) -> bytes:
+    def at(self, offset: int, size: int) -> bytes:
         if self.size is not None:
-            return self._asked(place, min(size, max(0, self.size - place)))
-        while place >= (end := self._first + len(self._kept)):
-            more = self._asked(end, max(size, PIPE_BUFFER))
+            return self._received(offset, min(size, max(0, self.size - offset)))
+        while offset >= (end := self._first + len(self._kept)):
+            more = self._received(end, max(size, PIPE_BUFFER))
             if not more:
                 return b""
             self._kept += more
-        drop = len(self._kept) - max(KEPT_BYTES, end - place)
+        drop = len(self._kept) - max(KEPT_BYTES, end - offset)
         if drop > KEPT_BYTES:
             del self._kept[:drop]
             self._first += drop
-        start = place - self._first
+        start = offset - self._first
         return bytes(self._kept[start : start + size]) if start >= 0 else b""
 
-    def _asked(self, place: int, size: int) -> bytes:
+    def _received(self, offset: int, size: int) -> bytes:
         if not size:
             return b""
         try:
             self._flush()  # nobody knows when more comes: what was decoded must not wait for it
-            self._connection.send(WANTED, ASK.pack(place, size))
+            self._connection.send(WANTED, ASK.pack(offset, size))
             return self._connection.receive()[1]
         except (EOFError, OSError):
             os._exit(1)  # nobody listens, and FFmpeg would try again and again
@@ -106,8 +106,13 @@ class _SampleSender:
         self._num_bytes = 0
         """Bytes that were sent since more CPU time was granted."""
 
-    def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
-        form = {"rate": rate, "channels": channels, "kind": kind, "length_s": length_s}
+    def begin(self, rate: int, channels: int, sample_type: str, length_s: float | None) -> None:
+        form = {
+            "rate": rate,
+            "channels": channels,
+            "sample_type": sample_type,
+            "length_s": length_s,
+        }
         self._connection.send_json(FORM, form)
         if self._only_form:
             raise _EnoughError
@@ -142,8 +147,8 @@ def _limit() -> None:
     with suppress(FileNotFoundError), open("/proc/self/statm") as file:  # only Linux has it
         taken = int(file.read().split()[0]) * resource.getpagesize()
         limits[resource.RLIMIT_AS] = taken + MAX_MEMORY
-    for kind, most in limits.items():
-        resource.setrlimit(kind, (most, most))
+    for limit, most in limits.items():
+        resource.setrlimit(limit, (most, most))
     limit_cpu()
 
 
@@ -182,10 +187,10 @@ class _Sample:
     def __init__(self, data: bytes, *, is_file: bool) -> None:
         self._data, self.size = data, len(data) if is_file else None
 
-    def at(self, place: int, size: int) -> bytes:
-        return self._data[place : place + size]
+    def at(self, offset: int, size: int) -> bytes:
+        return self._data[offset : offset + size]
 
-    def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
+    def begin(self, rate: int, channels: int, sample_type: str, length_s: float | None) -> None:
         pass
 
     def write(self, samples: bytes | memoryview) -> None:

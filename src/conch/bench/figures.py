@@ -49,9 +49,9 @@ def latency_ms(latencies_s: Sequence[float]) -> Latency:
     if not latencies_s:
         return Latency()
     milliseconds = np.asarray(latencies_s, dtype=np.float64) * 1000
-    found = [*np.percentile(milliseconds, PERCENTILES), milliseconds.mean(), milliseconds.max()]
+    values = [*np.percentile(milliseconds, PERCENTILES), milliseconds.mean(), milliseconds.max()]
     names = [item.name for item in fields(Latency)]
-    return Latency(**{k: round(float(v), 3) for k, v in zip(names, found, strict=True)})
+    return Latency(**{k: round(float(v), 3) for k, v in zip(names, values, strict=True)})
 
 
 def rtfx(audio_s: float, wall_s: float) -> float | None:
@@ -254,10 +254,12 @@ class StreamRecord:
             self._num_words[index] = num_words
             # The current utterance, or the one that has just ended.
             spans = self.script.spans
-            place = max(place for place, (start, _) in enumerate(spans) if start <= shown.at_s)
-            if place not in self._partial_known:
-                self._partial_known.add(place)
-                self.first_partial_s.append(shown.at_s - spans[place][0])
+            spoken_index = max(
+                spoken_index for spoken_index, (start, _) in enumerate(spans) if start <= shown.at_s
+            )
+            if spoken_index not in self._partial_known:
+                self._partial_known.add(spoken_index)
+                self.first_partial_s.append(shown.at_s - spans[spoken_index][0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

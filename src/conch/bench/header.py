@@ -54,14 +54,14 @@ def to_json(value: Any) -> Json:
 
 
 def _object(record: Any) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    plain: dict[str, Json] = {}
     for item in fields(record):
         value = to_json(getattr(record, item.name))
         if isinstance(value, dict) and _FLAT in get_args(item.type):
-            found |= value
+            plain |= value
         else:
-            found[item.name] = value
-    return found
+            plain[item.name] = value
+    return plain
 
 
 Plain = str | int | float | None
@@ -133,13 +133,13 @@ def cores() -> int:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the relevant packages that are installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def without_secrets(arguments: Sequence[str]) -> list[str]:
@@ -161,8 +161,8 @@ def _is_secret(flag: str) -> bool:
 
 
 def _model_of_cpu() -> str:
-    found = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match[1] if match else ""
 
 
 def origin(header: Header, what: str, audio_s: float) -> str:

@@ -141,14 +141,14 @@ def observed(
 def scoring_of(utterances: Sequence[ManifestEntry], benchmark: LiveBenchmark) -> Scoring:
     """Return how texts of streams are compared: by the manifest's language or the option."""
     languages = {language_of_texts(benchmark.options, item.language) for item in utterances}
-    found = {Scoring.of(benchmark.metric, language) for language in languages}
-    if len(found) > 1:
+    scorings = {Scoring.of(benchmark.metric, language) for language in languages}
+    if len(scorings) > 1:
         raise BenchError(
             "streams join utterances, and those of the languages "
             f"{', '.join(sorted(languages))} are compared in different ways: choose one language "
             "by --split or --source"
         )
-    return found.pop()
+    return scorings.pop()
 
 
 def all_runs(measured: Callable[[int], Run], benchmark: LiveBenchmark) -> list[Run]:
@@ -188,15 +188,15 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
     pause = np.zeros(round(benchmark.pause_s * rate), np.float32)
     order = list(range(len(samples)))
     random.Random(0).shuffle(order)
-    found: list[Script] = []
-    place = 0
+    made: list[Script] = []
+    position = 0
     for _ in range(streams):
         pieces: list[NDArray[np.float32]] = []
         spans, texts, indices, length = [], [], [], 0
         while length < benchmark.seconds * rate:
-            index = order[place % len(order)]
+            index = order[position % len(order)]
             sample = samples[index]
-            place += 1
+            position += 1
             indices.append(index)
             assert isinstance(sample.audio, np.ndarray)
             spans.append((length / rate, length / rate + sample.duration_s))
@@ -204,8 +204,8 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
             length += len(sample.audio) + len(pause)
             texts.append(sample.utterance.text.strip())
         text = " ".join(texts)
-        found.append(Script(np.concatenate(pieces), rate, tuple(spans), text, tuple(indices)))
-    return found
+        made.append(Script(np.concatenate(pieces), rate, tuple(spans), text, tuple(indices)))
+    return made
 
 
 def warm_up(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> None:

@@ -208,8 +208,10 @@ def comparison(
 
 def columns_of(runs: Sequence[OfflineRun]) -> list[str]:
     """Return `COLUMNS`, with the CER where only characters were counted."""
-    found = [run.figures.accuracy for run in runs]
-    is_cer = any(item.cer is not None for item in found) and all(item.wer is None for item in found)
+    accuracies = [run.figures.accuracy for run in runs]
+    is_cer = any(item.cer is not None for item in accuracies) and all(
+        item.wer is None for item in accuracies
+    )
     return ["CER %" if is_cer and column == "WER %" else column for column in COLUMNS]
 
 
@@ -232,12 +234,12 @@ def character_errors(runs: Sequence[OfflineRun]) -> str:
         [
             run.system,
             run.title,
-            str(found.reference_characters),
-            *map(str, (found.substitutions, found.deletions, found.insertions)),
+            str(counts.reference_characters),
+            *map(str, (counts.substitutions, counts.deletions, counts.insertions)),
             percent(run.figures.accuracy.cer),
         ]
         for run in runs
-        if (found := run.figures.accuracy.character_errors) is not None
+        if (counts := run.figures.accuracy.character_errors) is not None
     ]
     return table(CER_COLUMNS, rows) if rows else ""
 

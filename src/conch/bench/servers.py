@@ -32,8 +32,8 @@ def server_of(
     if url is not None:
         yield url, None
         return
-    with own_server(weights=weights, is_grpc=is_grpc) as found:
-        yield found
+    with own_server(weights=weights, is_grpc=is_grpc) as started:
+        yield started
 
 
 @contextmanager
@@ -74,8 +74,8 @@ def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
     if not endpoint.address.is_grpc and is_gateway(endpoint):
         return "behind a gateway"
     with inference_client(url) as (client, as_json):
-        asked = client.get_server_metadata(headers=dict(endpoint.headers), **as_json)
-        return str(asked["version"])
+        metadata = client.get_server_metadata(headers=dict(endpoint.headers), **as_json)
+        return str(metadata["version"])
 
 
 @contextmanager

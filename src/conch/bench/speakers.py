@@ -57,7 +57,7 @@ NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
 
 
 def errors(
-    reference: Sequence[Turn], found: Sequence[Turn], collar_s: float = 0.0
+    reference: Sequence[Turn], hypothesis: Sequence[Turn], collar_s: float = 0.0
 ) -> SpeakerErrors:
     """Return how far turns are from the reference; those of one speaker may overlap.
 
@@ -65,21 +65,21 @@ def errors(
     """
     bounds = [edge for turn in reference for edge in (turn.start, turn.end)] if collar_s else []
     around = [edge + side for edge in bounds for side in (-collar_s, collar_s)]
-    edges = edges_of((*reference, *found), around)
+    edges = edges_of((*reference, *hypothesis), around)
     if len(edges) < 2:
         return NO_ERRORS
     lengths = np.diff(edges)
     middles = edges[:-1] + lengths / 2
     for edge in bounds:
         lengths[np.abs(middles - edge) < collar_s] = 0
-    spoken, heard = activity(reference, edges), activity(found, edges)
-    right_s = sum(shared_s for _, _, shared_s in matched(spoken, heard, lengths))
-    num_spoken, num_heard = spoken.sum(axis=0), heard.sum(axis=0)
-    both_s = float(np.minimum(num_spoken, num_heard) @ lengths)
+    spoken, labelled = activity(reference, edges), activity(hypothesis, edges)
+    right_s = sum(shared_s for _, _, shared_s in matched(spoken, labelled, lengths))
+    num_spoken, num_labelled = spoken.sum(axis=0), labelled.sum(axis=0)
+    both_s = float(np.minimum(num_spoken, num_labelled) @ lengths)
     return SpeakerErrors(
         spoken_s=float(num_spoken @ lengths),
-        missed_s=float(np.maximum(num_spoken - num_heard, 0) @ lengths),
-        false_s=float(np.maximum(num_heard - num_spoken, 0) @ lengths),
+        missed_s=float(np.maximum(num_spoken - num_labelled, 0) @ lengths),
+        false_s=float(np.maximum(num_labelled - num_spoken, 0) @ lengths),
         confused_s=both_s - right_s,
     )
 
@@ -91,21 +91,21 @@ def speakers_of(turns: Sequence[Turn]) -> list[str]:
 
 def read_rttm(text: str, name: str) -> dict[str, list[Turn]]:
     """Return the turns of each recording in a text of NIST's format RTTM."""
-    found: dict[str, list[Turn]] = {}
+    turns: dict[str, list[Turn]] = {}
     for line_number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
         if not fields or fields[0] != "SPEAKER":
             continue
         try:
-            recording, start, length, speaker = (fields[place] for place in (1, 3, 4, 7))
+            recording, start, length, speaker = (fields[column] for column in (1, 3, 4, 7))
             turn = Turn(speaker, float(start), float(start) + float(length))
         except (IndexError, ValueError):
             form = "SPEAKER file 1 start length <NA> <NA> speaker"
             raise BenchError(
                 f"{name}, line {line_number} takes {form}; it has: {line[:100]}"
             ) from None
-        found.setdefault(recording, []).append(turn)
-    return found
+        turns.setdefault(recording, []).append(turn)
+    return turns
 
 
 def edges_of(turns: Sequence[Turn], more: Sequence[float] = ()) -> NDArray[np.float64]:
@@ -114,13 +114,13 @@ def edges_of(turns: Sequence[Turn], more: Sequence[float] = ()) -> NDArray[np.fl
 
 
 def matched(
-    spoken: NDArray[np.bool_], heard: NDArray[np.bool_], lengths: NDArray[np.float64]
+    spoken: NDArray[np.bool_], labelled: NDArray[np.bool_], lengths: NDArray[np.float64]
 ) -> list[tuple[int, int, float]]:
     """Return pairs of speakers, of the reference and found, which share the most seconds."""
     # Imported here: of the benchmarks, this one alone needs it.
     from scipy.optimize import linear_sum_assignment
 
-    shared = (spoken * lengths) @ heard.T.astype(float)
+    shared = (spoken * lengths) @ labelled.T.astype(float)
     rows, columns = linear_sum_assignment(-shared)
     return [
         (int(row), int(column), float(shared[row, column]))
@@ -177,15 +177,15 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     with server_of(benchmark.url, benchmark.weights) as (url, _):
         version = triton_version(url, benchmark.headers)
         answers = asyncio.run(_answers(url, benchmark, known))
-    found = [
+    recordings = [
         _figures(file, turns, transcript, answer_s, benchmark.collar_s)
         for file, turns, (transcript, answer_s) in zip(benchmark.files, known, answers, strict=True)
     ]
     return SpeakersReport(
         header=begun.with_triton(version),
         collar_s=benchmark.collar_s,
-        der=round(_total(found).rate, 4),
-        recordings=found,
+        der=round(_total(recordings).rate, 4),
+        recordings=recordings,
     )
 
 
@@ -212,9 +212,9 @@ async def _answers(
             async def send(index: int) -> Transcript:
                 speakers = _number(known[index]) if benchmark.is_number_given else "auto"
                 options = {"speakers": speakers, **benchmark.options}
-                found = await client.transcribe(benchmark.files[index], **options)
+                transcript = await client.transcribe(benchmark.files[index], **options)
                 bar.update()
-                return found
+                return transcript
 
             load = await closed_loop(send, len(known), 1)
     for outcome in load.outcomes:
@@ -226,15 +226,15 @@ async def _answers(
 def _figures(
     file: Path, known: Sequence[Turn], transcript: Transcript, answer_s: float, collar_s: float
 ) -> RecordingErrors:
-    found = errors(known, transcript.turns, collar_s)
+    speaker_errors = errors(known, transcript.turns, collar_s)
     return RecordingErrors(
         name=file.name,
         audio_s=transcript.duration,
         answer_s=round(answer_s, 3),
         speakers=_number(known),
         found=len(transcript.speakers),
-        errors=found,
-        der=round(found.rate, 4),
+        errors=speaker_errors,
+        der=round(speaker_errors.rate, 4),
     )
 
 
@@ -242,8 +242,8 @@ def _number(turns: Sequence[Turn]) -> int:
     return len({turn.speaker for turn in turns})
 
 
-def _total(found: Sequence[RecordingErrors]) -> SpeakerErrors:
-    return sum((item.errors for item in found), NO_ERRORS)
+def _total(recordings: Sequence[RecordingErrors]) -> SpeakerErrors:
+    return sum((item.errors for item in recordings), NO_ERRORS)
 
 
 def markdown(report: SpeakersReport) -> str:

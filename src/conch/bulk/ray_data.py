@@ -117,7 +117,7 @@ def outcomes(
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
     models = ("speech", *components_of(RecognitionOptions.parse(job.options)))
-    chosen = (part for name, asked in job.weights.items() if asked for part in (f"--{name}", asked))
+    chosen = (part for name, model in job.weights.items() if model for part in (f"--{name}", model))
     address = NodeAddress(job.run, (*job.command, *chosen), models)
     servers = [] if job.urls else [address.actor(node) for node in nodes]
     units = [{"unit": pickle.dumps(WorkUnit(shard.name, shard.sources))} for shard in shards]
@@ -182,7 +182,7 @@ def message_of(error: BaseException) -> str:
         chain.append(cause)
     # Ray's wrapper derives from the class of what it wraps, and its message is the traceback.
     own = [str(item) for item in chain if type(item) is BulkError]
-    own += [found for item in chain for found in _RAISED.findall(str(item))]
+    own += [message for item in chain for message in _RAISED.findall(str(item))]
     return own[0] if own else f"Ray: {type(chain[-1]).__name__}: {chain[-1]}"
 
 

@@ -62,22 +62,22 @@ def digest_of(ids: Sequence[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def not_planned(shards: Sequence[Shard], found: Collection[str]) -> list[str]:
-    """Return the files of shards, among `found`, that a plan does not have."""
+def not_planned(shards: Sequence[Shard], files: Collection[str]) -> list[str]:
+    """Return the files of shards, among `files`, that a plan does not have."""
     planned = {_digest(shard.name) for shard in shards}
-    return [name for name in sorted(found) if _digest(name) not in planned]
+    return [name for name in sorted(files) if _digest(name) not in planned]
 
 
-def without_done(shards: Sequence[Shard], found: Collection[str]) -> list[Shard]:
-    """Return the shards of a plan whose files are not among `found`."""
-    done = {_digest(name) for name in found}
+def without_done(shards: Sequence[Shard], files: Collection[str]) -> list[Shard]:
+    """Return the shards of a plan whose files are not among `files`."""
+    done = {_digest(name) for name in files}
     return [shard for shard in shards if _digest(shard.name) not in done]
 
 
-def check_asked(where: str, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def check_settings(where: str, recorded: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raise a BulkError with the first different setting; an older version lacks newer ones."""
-    for name, value in asked.items():
-        before = found.get(name) or None
+    for name, value in settings.items():
+        before = recorded.get(name) or None
         if before != (value or None):
             texts = [
                 json.dumps(item, ensure_ascii=False) if item else "none" for item in (before, value)
@@ -151,7 +151,10 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
     """Return the row of a recording, sent in `pieces`: its transcript, or why there is none."""
     language = code_of(options.get("language", "auto"))
     row: Row = {
-        **{name: [] if isinstance(kind, list) else None for name, kind in _COLUMNS.items()},
+        **{
+            name: [] if isinstance(column_type, list) else None
+            for name, column_type in _COLUMNS.items()
+        },
         "schema": SCHEMA,
         "id": _writable(source.id),
         "path": _writable(source.path),
@@ -159,8 +162,8 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
         "options": without_voices(options),
         "conch": __version__,
     }
-    error, found = answer.error, answer.transcript
-    if found is None:
+    error, transcript = answer.error, answer.transcript
+    if transcript is None:
         return row | {
             "error": str(error).removeprefix(f"{source.path}: "),
             "error_code": error.code if isinstance(error, TranscriptionError) else "SERVER",
@@ -170,24 +173,24 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
             "stages": {},
         }
     return row | {
-        "language": found.language or row["language"],
-        "language_probability": found.language_probability,
-        "translated_from": found.translated_from or None,
-        "text": found.text,
-        "duration": found.duration,
-        "segments": [_segment(segment) for segment in found.segments],
+        "language": transcript.language or row["language"],
+        "language_probability": transcript.language_probability,
+        "translated_from": transcript.translated_from or None,
+        "text": transcript.text,
+        "duration": transcript.duration,
+        "segments": [_segment(segment) for segment in transcript.segments],
         "words": [
             {name: getattr(word, name) for name in _WORD if name != "channel"}
             | {"channel": segment.channel}
-            for segment in found.segments
+            for segment in transcript.segments
             for word in segment.words
         ],
-        "nbest": [{"text": item.text, "score": item.score} for item in found.nbest],
-        "warnings": list(found.warnings),
-        "models": {name: answer.models.get(name, "") for name in found.path},
+        "nbest": [{"text": item.text, "score": item.score} for item in transcript.nbest],
+        "warnings": list(transcript.warnings),
+        "models": {name: answer.models.get(name, "") for name in transcript.path},
         "pieces": pieces,
         "seconds_taken": round(answer.seconds, 3),
-        "stages": {name: round(stage.ms, 1) for name, stage in found.stages.items()},
+        "stages": {name: round(stage.ms, 1) for name, stage in transcript.stages.items()},
     }
 
 
@@ -210,10 +213,10 @@ def json_line(row: Row) -> bytes:
     return strict_json(row).encode() + b"\n"
 
 
-def shard_bytes(kind: str, rows: Sequence[Row]) -> bytes:
+def shard_bytes(shard_format: str, rows: Sequence[Row]) -> bytes:
     """Return a shard of rows, as `jsonl` or `parquet`."""
     lines = [json_line(row) for row in rows]
-    if kind == "jsonl":
+    if shard_format == "jsonl":
         return b"".join(lines)
     import pyarrow
     import pyarrow.parquet as parquet
@@ -221,9 +224,11 @@ def shard_bytes(kind: str, rows: Sequence[Row]) -> bytes:
     # The same rows that JSON lines hold, without NaN and with the same text.
     plain = [json.loads(line) for line in lines]
     for row in plain:
-        for name in (name for name, kind in _COLUMNS.items() if kind == _BY_NAME):
+        for name in (name for name, shard_format in _COLUMNS.items() if shard_format == _BY_NAME):
             row[name] = json.dumps(row[name], ensure_ascii=False)
-    schema = pyarrow.schema([(name, _arrow(kind)) for name, kind in _COLUMNS.items()])
+    schema = pyarrow.schema(
+        [(name, _arrow(shard_format)) for name, shard_format in _COLUMNS.items()]
+    )
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(plain, schema=schema), buffer)
     return buffer.getvalue()
@@ -253,14 +258,14 @@ def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> 
     return rows
 
 
-def _arrow(kind: Any) -> "pyarrow.DataType":
+def _arrow(column_type: Any) -> "pyarrow.DataType":
     import pyarrow
 
-    if isinstance(kind, list):
-        return pyarrow.list_(_arrow(kind[0]))
-    if isinstance(kind, dict):
-        return pyarrow.struct([(name, _arrow(item)) for name, item in kind.items()])
-    return pyarrow.type_for_alias("string" if kind == _BY_NAME else kind)
+    if isinstance(column_type, list):
+        return pyarrow.list_(_arrow(column_type[0]))
+    if isinstance(column_type, dict):
+        return pyarrow.struct([(name, _arrow(item)) for name, item in column_type.items()])
+    return pyarrow.type_for_alias("string" if column_type == _BY_NAME else column_type)
 
 
 def _writable(name: str) -> str:

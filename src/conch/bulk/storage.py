@@ -65,10 +65,10 @@ def file_system(address: str) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
 
     try:
-        found, path = url_to_fs(address)
+        system, path = url_to_fs(address)
     except (ImportError, ValueError) as error:
         raise BulkError(f"{address}: {error}") from None
-    return found, str(path)
+    return system, str(path)
 
 
 def full_address(like: str, path: str) -> str:
@@ -136,10 +136,10 @@ class Output:
         with storage_errors(f"cannot read {self.path(folder)}"):
             self._system.invalidate_cache()
             try:
-                found = self._system.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
+                paths = self._system.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
             except FileNotFoundError:
                 return []
-        leaves = [str(path).rstrip("/").rpartition("/")[2] for path in found]
+        leaves = [str(path).rstrip("/").rpartition("/")[2] for path in paths]
         return sorted(leaf for leaf in leaves if leaf and MAKING not in leaf)
 
     def exists(self, name: str) -> bool:
@@ -314,7 +314,7 @@ def _content(run: str, beat: int) -> bytes:
 def _holder(output: Output) -> Mapping[str, Any]:
     """Return the content of the lock; empty if no run holds it, or its holder is writing it."""
     try:
-        found = json.loads(output.read(LOCK) or b"{}")
+        content = json.loads(output.read(LOCK) or b"{}")
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -31,7 +31,7 @@ class Job:
     """Address of the output folder."""
     run: str
     """Id of the lock."""
-    kind: str = "jsonl"
+    shard_format: str = "jsonl"
     """Kind of shards: `jsonl` or `parquet`."""
     formats: tuple[str, ...] = ()
     """Formats of the files next to the shards: `txt`, `srt`, …"""
@@ -105,12 +105,12 @@ class ShardOutcome:
         )
 
 
-def recorded_outcome(output: Output, shard: str, kind: str) -> ShardOutcome:
+def recorded_outcome(output: Output, shard: str, shard_format: str) -> ShardOutcome:
     """Return the outcome of a written shard; raise a BulkError if it is unreadable."""
     try:
         data = json.loads(output.read(f"{DONE}/{shard}.json"))
     except FileNotFoundError:
-        name = f"{shard}.{kind}"
+        name = f"{shard}.{shard_format}"
         return ShardOutcome.of(shard, rows_of(output.path(name), output.read(name)))
     return msgspec.convert(data, ShardOutcome)
 
@@ -120,7 +120,7 @@ def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Sh
     outcome = ShardOutcome.of(shard, rows)
     output.write(f"{DONE}/{shard}.json", json.dumps(asdict(outcome)).encode())
     # Last: from here on it is done.
-    output.write(f"{shard}.{job.kind}", shard_bytes(job.kind, rows))
+    output.write(f"{shard}.{job.shard_format}", shard_bytes(job.shard_format, rows))
     return outcome
 
 
@@ -195,7 +195,7 @@ def finish(job: Job, output: Output, unit: WorkUnit, nbest: int) -> ShardOutcome
             for index, cut in cuts.items()
         }
         there = set(output.names(f"{WORK}/{unit.shard}"))
-        needed = [short, *(part for found in parts.values() for part in found)]
+        needed = [short, *(part for names in parts.values() for part in names)]
         if not {part.rpartition("/")[2] for part in needed} <= there:
             return ShardOutcome(unit.shard)
         of_short = iter(output.read(short).splitlines())

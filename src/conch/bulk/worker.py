@@ -93,8 +93,8 @@ def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         sizes = list(pool.map(size_of, unit.sources))
     # One after the other: these are large, and only one is in memory at a time.
-    found = map(is_long, unit.sources, sizes)
-    return [index for index, is_so in enumerate(found) if is_so]
+    are_long = map(is_long, unit.sources, sizes)
+    return [index for index, is_so in enumerate(are_long) if is_so]
 
 
 def _pieces(
@@ -109,12 +109,14 @@ def _pieces(
     try:
         data = read_audio(unit.sources[unit.index])
         try:
-            found = read_cut(output, name)
+            cut_recording = read_cut(output, name)
         except FileNotFoundError:
-            found = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
+            cut_recording = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
             require(output, job.run)
-            write_cut(found)
-        for number, (piece, samples) in enumerate(cutting.audio_of(data, options, found.pieces)):
+            write_cut(cut_recording)
+        for number, (piece, samples) in enumerate(
+            cutting.audio_of(data, options, cut_recording.pieces)
+        ):
             yield replace(unit, piece=number, vad_state=piece.vad_state), samples.tobytes()
     except TranscriptionError as error:
         # It has one piece, which has failed.
@@ -159,9 +161,9 @@ class Transcriber:
 
     def _done(self, unit: WorkUnit, wav: bytes) -> ShardOutcome:
         output, job = self._output, self._job
-        if output.exists(f"{unit.shard}.{job.kind}"):
+        if output.exists(f"{unit.shard}.{job.shard_format}"):
             # The worker that wrote it died before it could report that.
-            return recorded_outcome(output, unit.shard, job.kind)
+            return recorded_outcome(output, unit.shard, job.shard_format)
         if unit.long and output.exists(unit.part):
             return finish(job, output, unit, self._nbest)
         if unit.index >= 0:
@@ -225,13 +227,13 @@ def serve_command(given: str | None) -> tuple[str, ...]:
     if given is not None and shutil.which(given) is None:
         raise BulkError(f"--conch {given}: no such program")
     neighbour = Path(sys.executable).parent / "conch"
-    found = shutil.which(given or (neighbour if neighbour.is_file() else "conch"))
-    if found is None:
+    program = shutil.which(given or (neighbour if neighbour.is_file() else "conch"))
+    if program is None:
         raise BulkError(
             f"no program conch on {socket.gethostname()}, next to {sys.executable} or on PATH: "
             "give its path with --conch, or running servers with --url"
         )
-    return (found,)
+    return (program,)
 
 
 class NodeServer:
@@ -257,7 +259,7 @@ class NodeServer:
             self.stop()
             self._start()
         deadline = time.monotonic() + START_S
-        while not (found := READY.search(self._log_text())):
+        while not (ready := READY.search(self._log_text())):
             problem = "" if self.is_running() else "did not start"
             if time.monotonic() > deadline:
                 problem = f"was not ready after {START_S:g} s"
@@ -265,7 +267,7 @@ class NodeServer:
                 log = self._log_text().strip()[-LOG_CHARS:] or "its log is empty"
                 raise BulkError(f"the server of {socket.gethostname()} {problem}: {log}")
             time.sleep(LOOK_S)
-        return found[1]
+        return ready[1]
 
     def is_running(self) -> bool:
         """Return whether the server runs. The actor handles one call at a time."""

@@ -121,10 +121,10 @@ def run(args: argparse.Namespace) -> int:
     rule = LabelFilter(args.max_cer, args.text, args.cut)
     bar = _LabelBar(rule)
     sources = sources_to_label(args.files, wanted, args.limit, bar.left_out)
-    asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
-    asked["moonshine"] = args.moonshine
-    with opened(args.out, asked, overwrite=args.overwrite) as journal:
-        todo = [source for source in sources if journal.found(source) is None]
+    settings = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
+    settings["moonshine"] = args.moonshine
+    with opened(args.out, settings, overwrite=args.overwrite) as journal:
+        todo = [source for source in sources if journal.valid_entry(source) is None]
         with bar:
             bar.begin(len(sources), len(sources) - len(todo))
             if todo:

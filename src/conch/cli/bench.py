@@ -372,8 +372,8 @@ def run_live(args: argparse.Namespace) -> int:
     benchmark = live.LiveBenchmark(**settings)
     report = live.run(benchmark)
     write_report(args, report, live.markdown(report))
-    asked = report.runs[: len(benchmark.streams)]
-    return 1 if any(run.errors == run.streams for run in asked) else 0
+    requested = report.runs[: len(benchmark.streams)]
+    return 1 if any(run.errors == run.streams for run in requested) else 0
 
 
 def run_speakers(args: argparse.Namespace) -> int:

@@ -89,9 +89,9 @@ def add_parser(subparsers: Subparsers) -> None:
     add_flags(parser, FLAGS)
     timeout = number("a number of seconds above 0", lambda value: 0 < value < float("inf"))
     patience = number("a number of seconds from 0", lambda value: 0 <= value < float("inf"))
-    kinds = {"jobs": positive, "timeout": timeout, "patience": patience}
+    types = {"jobs": positive, "timeout": timeout, "patience": patience}
     servers = parser.add_argument_group("servers")
-    add_flags(servers, SERVERS + WEIGHTS + HEADERS, **NO_WEIGHTS, **kinds)
+    add_flags(servers, SERVERS + WEIGHTS + HEADERS, **NO_WEIGHTS, **types)
     piece = number("0 or seconds from 10", lambda value: value == 0 or 10 <= value <= 7200)
     cluster = parser.add_argument_group("cluster")
     add_flags(cluster, CLUSTER, files_per_shard=positive, piece=piece)
@@ -155,17 +155,17 @@ def _job(args: argparse.Namespace) -> "Job":
             "NAME=FOLDER, and give its --url"
         )
     headers, weights = given_server(args)
-    for name, asked in weights.items():
-        if os.sep in asked or asked.startswith("."):
+    for name, model in weights.items():
+        if os.sep in model or model.startswith("."):
             # The working folder of `conch serve` may be another.
-            weights[name] = os.path.abspath(os.path.expanduser(asked))
+            weights[name] = os.path.abspath(os.path.expanduser(model))
     if weights:
         chosen = components_chosen(weights)
         options.setdefault("decoder", options_to_serve(options, chosen=chosen).decoder)
     return Job(
         out=address_of(args.out),
         run="",
-        kind=args.shards,
+        shard_format=args.shards,
         formats=tuple(dict.fromkeys(args.format)),
         options=options,
         urls=tuple(args.url),

@@ -66,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
             client.transcribe(SPEECH, accuracy="best", nbest=NBEST)
             transcripts = {}
             for name in ("fast", "best"):
-                found = client.transcribe(SPEECH, accuracy=name, nbest=NBEST)
-                transcripts[name] = found
-                print(f"\naccuracy={name}: {' -> '.join(found.path)}")
-                print("\n".join(score_table(found)), flush=True)
+                transcript = client.transcribe(SPEECH, accuracy=name, nbest=NBEST)
+                transcripts[name] = transcript
+                print(f"\naccuracy={name}: {' -> '.join(transcript.path)}")
+                print("\n".join(score_table(transcript)), flush=True)
         print()
         print("\n".join(time_table(transcripts)), flush=True)
         with Client(f"grpc://{server.grpc_url}") as client:

@@ -70,7 +70,7 @@ def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:
     )
     seconds = number("a number of seconds from 0", lambda value: 0 <= value < 1e6)
     some = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
-    kinds = {
+    types = {
         **dict.fromkeys(("keys", "tls_cert", "tls_key"), Path),
         **dict.fromkeys(("max_audio_s", "drain_s"), seconds),
         **dict.fromkeys(("max_files", "max_sessions"), positive),
@@ -81,7 +81,7 @@ def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:
         "max_body_mb": some,
         "max_upload_mb": number("a number of megabytes from 0", lambda value: 0 <= value < 1e9),
     }
-    add_flags(group, FLAGS, **kinds)
+    add_flags(group, FLAGS, **types)
 
 
 def given_gateway_flag(args: argparse.Namespace, parser: argparse.ArgumentParser) -> str | None:
@@ -104,10 +104,10 @@ def _alias(text: str) -> tuple[str, str]:
 def _languages(text: str) -> tuple[str, ...]:
     from conch.wire.languages import LANGUAGES, code_of
 
-    found = tuple(code_of(item) for item in text.split(","))
-    if unknown := [code for code in found if code not in LANGUAGES]:
+    codes = tuple(code_of(item) for item in text.split(","))
+    if unknown := [code for code in codes if code not in LANGUAGES]:
         raise argparse.ArgumentTypeError(f"codes such as en,de; got {unknown[0]!r:.40}")
-    return found
+    return codes
 
 
 def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
@@ -234,8 +234,8 @@ def run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from conch.gateway import GatewayService
 
-    asked = args.url or ("127.0.0.1:8001",)
-    urls = tuple(url if "://" in url else f"grpc://{url}" for url in asked)
+    given = args.url or ("127.0.0.1:8001",)
+    urls = tuple(url if "://" in url else f"grpc://{url}" for url in given)
     service = GatewayService(replace(gateway_config(args), servers=urls))
     try:
         with service:
@@ -279,8 +279,8 @@ def list_keys(args: argparse.Namespace) -> int:
     from conch.gateway import keys
 
     path = args.keys or keys.default_keys_file()
-    found = keys.read_keys(path)
-    for key in found:
+    present = keys.read_keys(path)
+    for key in present:
         created = time.strftime("%Y-%m-%d", time.localtime(key.created))
         limits = key.limits
         print(
@@ -288,6 +288,6 @@ def list_keys(args: argparse.Namespace) -> int:
             f"audio s a minute {limits.audio_s_per_minute or 'any'}  "
             f"live sessions {limits.streams or 'any'}"
         )
-    if not found:
+    if not present:
         print(f"no keys in {path}")
     return 0

@@ -159,14 +159,14 @@ class FileBar:
     def __enter__(self) -> "FileBar":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, *exc_info: object) -> None:
         if self._bar is not None:
             self._bar.close()
         if self.left_out:
             from conch.bulk.inputs import left_out_text
 
             print(f"conch: {left_out_text(self.left_out)}", file=sys.stderr)
-        if kind is KeyboardInterrupt:
+        if error_type is KeyboardInterrupt:
             print("conch: stopped; run the same command again to continue", file=sys.stderr)
 
     def begin(self, files: int, before: int) -> None:
@@ -201,14 +201,14 @@ class FileBar:
         speed = self.audio_s / max(time.monotonic() - self._started, 1e-9)
         return f"{speed:.1f}x real time, "
 
-    def problems(self, kind: str, texts: Iterable[str]) -> None:
+    def problems(self, severity: str, texts: Iterable[str]) -> None:
         """Write the first problems of a kind, `errors` or `warnings`, above the bar."""
         for text in texts:
-            self._problems[kind] += 1
-            if self._problems[kind] <= SHOWN:
+            self._problems[severity] += 1
+            if self._problems[severity] <= SHOWN:
                 self.line(text)
-            elif self._problems[kind] == SHOWN + 1:
-                self.line(f"further {kind} are only in {self._all_in}")
+            elif self._problems[severity] == SHOWN + 1:
+                self.line(f"further {severity} are only in {self._all_in}")
 
     def line(self, text: str) -> None:
         """Write a line above the bar."""

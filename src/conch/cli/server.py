@@ -44,7 +44,7 @@ def add_server_flags(parser: "argparse._ActionsContainer") -> None:
 
 def weights_of(args: argparse.Namespace) -> dict[str, str]:
     """Return the weights that flags choose, by kind."""
-    return {name: asked for name in KINDS if (asked := getattr(args, name, ""))}
+    return {name: model for name in KINDS if (model := getattr(args, name, ""))}
 
 
 def headers_of(args: argparse.Namespace) -> dict[str, str]:
@@ -133,8 +133,8 @@ def server_url(
     if url is not None:
         yield url
         return
-    with _started(config_for(requests, weights, live=live, others=others)) as found:
-        yield found
+    with _started(config_for(requests, weights, live=live, others=others)) as started_url:
+        yield started_url
 
 
 @contextmanager
@@ -159,8 +159,8 @@ def server_for_voice(
         weights=weights,
         voices_from_recordings=bool(options.reference),
     )
-    with _started(config) as found:
-        yield found
+    with _started(config) as started_url:
+        yield started_url
 
 
 def _flag_for(model: str) -> str:
@@ -213,8 +213,8 @@ def config_for(
                 f"--model {model} names a model of a running server: start one with conch serve "
                 f"--model NAME=FOLDER, and give its --url{_flag_for(model)}"
             )
-    found = {name: str(find(KINDS[name], asked)) for name, asked in weights.items()}
-    chosen = components_chosen(found)
+    folders = {name: str(find(KINDS[name], weight)) for name, weight in weights.items()}
+    chosen = components_chosen(folders)
     lacking = without_weights(shipped_repositories(), "", chosen)
     named, replaced = dict.fromkeys((ENTRY_POINTS[0], *others)), set[str]()
     for options in requests:
@@ -228,4 +228,4 @@ def config_for(
         print(f"conch: {lacking[model]}; rescorer takes its place", file=sys.stderr)
         del named[model]
         named["rescorer"] = None
-    return ServerConfig(models=[*named], weights=found)
+    return ServerConfig(models=[*named], weights=folders)

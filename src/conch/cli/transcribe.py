@@ -332,7 +332,7 @@ class Transcription:
             try:
                 async with self._alone if sends > 1 else nullcontext():
                     with losses.attempt():
-                        transcript = await self._asked(item)
+                        transcript = await self._sent_once(item)
             except ServerLostError as error:
                 is_new = isinstance(error, UnreachableError) and not self._is_known
                 # Text on a terminal cannot be taken back.
@@ -361,7 +361,7 @@ class Transcription:
                     return True
         return False
 
-    async def _asked(self, item: Input) -> Transcript:
+    async def _sent_once(self, item: Input) -> Transcript:
         """Return the transcript of one file; queue its text by segment if a terminal shows it."""
         job = self._job
         if not item.progress.is_streamed:

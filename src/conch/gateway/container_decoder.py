@@ -11,7 +11,7 @@ import soxr
 from numpy.typing import NDArray
 
 from conch.audio.intake import SILENT_S, DecoderProcess, SampleFormat, said
-from conch.audio.messages import ASK, BYTES, HEAD, WANTED, kind_and_size
+from conch.audio.messages import ASK, BYTES, HEAD, WANTED, code_and_size
 from conch.client.timeouts import timeout
 from conch.wire.errors import ConchError
 
@@ -64,22 +64,22 @@ class ContainerDecoder:
         while not self._has_ended:
             if self._wanted and not await self._gives():
                 return
-            kind, payload = await self._received()
-            if kind == WANTED and len(payload) == ASK.size:
+            code, payload = await self._received()
+            if code == WANTED and len(payload) == ASK.size:
                 self._wanted = ASK.unpack(payload)[1]
                 continue
             try:
-                found = said(kind, payload, self._form, NAME)
+                item = said(code, payload, self._form, NAME)
             except ConchError:
                 self.stop()
                 raise
-            if isinstance(found, SampleFormat):
-                self._form = found
-                if found.rate != self._sample_rate:
-                    rates = found.rate, self._sample_rate
+            if isinstance(item, SampleFormat):
+                self._form = item
+                if item.rate != self._sample_rate:
+                    rates = item.rate, self._sample_rate
                     self._resampler = soxr.ResampleStream(*rates, 1, dtype="float32")
-            elif isinstance(found, np.ndarray):
-                yield found.mean(axis=1)
+            elif isinstance(item, np.ndarray):
+                yield item.mean(axis=1)
             else:
                 self._has_ended = True
                 self._end.close()
@@ -101,17 +101,17 @@ class ContainerDecoder:
         """Return the next message; one without a kind if the decoder is gone, or hangs."""
         try:
             async with timeout(SILENT_S):
-                kind, size = kind_and_size(await self._exactly(HEAD.size))
-                return kind, await self._exactly(size)
+                code, size = code_and_size(await self._exactly(HEAD.size))
+                return code, await self._exactly(size)
         except (EOFError, OSError, asyncio.TimeoutError):
             self.stop()
             return b"", b""
 
     async def _exactly(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            more = await self._loop.sock_recv(self._end, size - len(found))
+        item = bytearray()
+        while len(item) < size:
+            more = await self._loop.sock_recv(self._end, size - len(item))
             if not more:
                 raise EOFError
-            found += more
-        return bytes(found)
+            item += more
+        return bytes(item)

@@ -23,7 +23,7 @@ from conch.gateway.format import FormatRequest
 from conch.gateway.option_fields import taken_options
 from conch.gateway.options import Option, takes_live
 from conch.wire.needs import Component
-from conch.wire.option_values import kind_of, words_of
+from conch.wire.option_values import type_of, words_of
 from conch.wire.result import Transcript
 from conch.wire.synthesis import Spoken, SynthesisOptions
 
@@ -82,7 +82,7 @@ def make_document() -> Schema:
 
 def of_option(item: "Field[Any]") -> Schema:
     """Return the schema of an option: type, range, default and meaning."""
-    kind, words = kind_of(item), words_of(item)
+    kind, words = type_of(item), words_of(item)
     data = item.metadata
     notes = [data["help"]]
     if data["otherwise"]:

@@ -14,7 +14,7 @@ from conch.gateway.listen_query import query_of
 from conch.gateway.option_fields import taken_options
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_for, components_that_speak
-from conch.wire.option_values import default_of, kind_of, words_of
+from conch.wire.option_values import default_of, type_of, words_of
 from conch.wire.options import is_of_first_pass
 from conch.wire.synthesis import SynthesisOptions
 
@@ -82,7 +82,7 @@ def takes_live(item: "Field[Any]") -> bool:
 
 
 def described(item: "Field[Any]") -> Option:
-    kind, data = kind_of(item), item.metadata
+    kind, data = type_of(item), item.metadata
     default: Any = item.default
     taken_by = takers(item)
     # A decoder that hears no live audio has the second pass, and another one the first.

@@ -97,10 +97,10 @@ class Endpoints:
 
 def _json(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        data = json.loads(body)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def resolve_host(host: str) -> str:
@@ -109,10 +109,10 @@ def resolve_host(host: str) -> str:
     Raise a ServerError if the name cannot be resolved.
     """
     try:
-        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ServerError(f"--host {host} is no address of this machine: {error}") from error
-    return min((str(item[4][0]) for item in found), key=lambda address: ":" in address)
+    return min((str(item[4][0]) for item in addresses), key=lambda address: ":" in address)
 
 
 def require_free(host: str, port: int, option: str) -> None:

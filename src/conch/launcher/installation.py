@@ -156,8 +156,8 @@ def libpython_name() -> str:
 
 def python_library_directories() -> list[Path]:
     """Return the folders that may hold this interpreter's libpython, likeliest first."""
-    places = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
-    return [Path(place) for place in dict.fromkeys(places) if place]
+    folders = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
+    return [Path(folder) for folder in dict.fromkeys(folders) if folder]
 
 
 def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
@@ -212,13 +212,13 @@ def server_environment(
         return environment
     libpython = libpython or libpython_name()
     candidates = python_library_directories() if directories is None else directories
-    found = trace_libraries(stub, environment)
+    libraries = trace_libraries(stub, environment)
     own = next((path for path in candidates if (path / libpython).is_file()), None)
-    seen = found.get(libpython)
+    seen = libraries.get(libpython)
     if own is not None and (seen is None or seen.resolve() != (own / libpython).resolve()):
         environment["LD_LIBRARY_PATH"] = _prepended(str(own), environment.get("LD_LIBRARY_PATH"))
-        found = trace_libraries(stub, environment)
-    missing = sorted(name for name, path in found.items() if path is None)
+        libraries = trace_libraries(stub, environment)
+    missing = sorted(name for name, path in libraries.items() if path is None)
     if missing:
         raise ServerError(_missing_message(missing, candidates))
     return environment
@@ -247,9 +247,9 @@ def _missing_message(missing: list[str], searched: list[Path]) -> str:
     ]
     known = " ".join(filter(None, packages))
     hint = f"; on Debian: apt-get install {known}" if known else ""
-    places = ", ".join(map(str, searched))
+    folders = ", ".join(map(str, searched))
     return (
-        f"Triton's Python backend needs {' and '.join(missing)}, found neither in {places} "
+        f"Triton's Python backend needs {' and '.join(missing)}, found neither in {folders} "
         f"nor by the system's loader{hint}"
     )
 

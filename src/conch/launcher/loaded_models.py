@@ -57,13 +57,13 @@ def without_weights(
     See `served_config` for `model_config`. The models in `chosen` get other weights.
     """
     missing = {name: lack for name, package in optional().items() if (lack := package.lacking)}
-    found = {}
+    remedies = {}
     for repository in repositories:
         for name, package in missing.items():
             path = served_config(repository / name, model_config)
             if name not in chosen and path is not None and _takes_the_default(path):
-                found[name] = packaged.missing(package)
-    return found
+                remedies[name] = packaged.missing(package)
+    return remedies
 
 
 def _takes_the_default(path: Path) -> bool:

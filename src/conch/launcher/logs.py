@@ -215,12 +215,12 @@ def models_loading(lines: Sequence[LogLine]) -> list[str]:
 def shorten(reason: str) -> str:
     """Return the exception and the innermost place of a Python model's traceback."""
     reason = _STATUS.sub("", reason, count=1) if _STATUS.match(reason) else reason
-    head, _, places = reason.partition("\n\nAt:\n")
+    head, _, trace = reason.partition("\n\nAt:\n")
     heads = [line.strip() for line in head.splitlines() if line.strip()]
     if heads and heads[0].startswith("Traceback"):
         heads = heads[-1:]
-    place = places.strip().partition("\n")[0].strip()
-    return " ".join(heads) + (f" (at {place})" if place else "")
+    innermost = trace.strip().partition("\n")[0].strip()
+    return " ".join(heads) + (f" (at {innermost})" if innermost else "")
 
 
 def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:

@@ -30,8 +30,8 @@ from conch.launcher.variants import (
     components_with_weights,
     copies,
     voices_environment,
-    with_named_found,
-    with_weights_found,
+    with_named_folders,
+    with_weight_folders,
 )
 from conch.wire.entry_points import CODE, CODE_VARIABLE, DECODER_VARIABLE, SERVED_VARIABLE
 from conch.wire.needs import decoder_of_chosen
@@ -66,7 +66,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     check_unique(repositories)
     check_models(repositories, config.models)
     check_aliases(repositories, config.also_as)
-    config = with_weights(with_weights_found(with_named_found(config)))
+    config = with_weights(with_weight_folders(with_named_folders(config)))
     if name := config.model_config:
         models = ", ".join(models_with_config(repositories, name))
         LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)

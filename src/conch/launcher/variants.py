@@ -20,21 +20,21 @@ PARAMETER = "model"
 """Key of the folder in a component's config.pbtxt."""
 
 
-def with_weights_found(config: ServerConfig) -> ServerConfig:
+def with_weight_folders(config: ServerConfig) -> ServerConfig:
     """Return the settings with folders in place of the names in `weights`."""
-    found = {}
-    for name, asked in config.weights.items():
+    folders = {}
+    for name, model in config.weights.items():
         if (kind := KINDS.get(name)) is None:
             raise ServerError(f"weights takes the keys {', '.join(KINDS)}; sent: {name!r:.100}")
         folders_of_components(config, kind, kind.flag)
-        found[name] = str(find(kind, asked))
-    return replace(config, weights=found) if found else config
+        folders[name] = str(find(kind, model))
+    return replace(config, weights=folders) if folders else config
 
 
 def folders_of_components(config: ServerConfig, kind: ModelKind, flag: str) -> dict[str, Path]:
     """Return the folder in a model repository of each component that loads models of a kind."""
     repositories = [Path(path) for path in config.model_repositories]
-    found = {}
+    folders = {}
     for component in kind.components:
         there = [path / component for path in repositories if (path / component).is_dir()]
         if not there:
@@ -46,8 +46,8 @@ def folders_of_components(config: ServerConfig, kind: ModelKind, flag: str) -> d
                 f"{flag} sets the parameter '{PARAMETER}' of {component}, and {path or there[0]} "
                 "has none: set your model there"
             )
-        found[component] = there[0]
-    return found
+        folders[component] = there[0]
+    return folders
 
 
 def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:
@@ -73,17 +73,17 @@ def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:
 def components_with_weights(config: ServerConfig) -> dict[str, str]:
     """Return the components that `weights` chooses a model for, each with it."""
     return {
-        component: asked
-        for name, asked in config.weights.items()
+        component: model
+        for name, model in config.weights.items()
         for component in KINDS[name].components
     }
 
 
 def voices_environment(config: ServerConfig) -> dict[str, str]:
-    """Return the environment with the voices that `weights` adds, which `with_weights_found` has
+    """Return the environment with the voices that `weights` adds, which `with_weight_folders` has
     found; none without any."""
-    found = (checked(KINDS[name], Path(asked)) for name, asked in config.weights.items())
-    voices = [asdict(voice) for item in found for voice in item.voices]
+    models = (checked(KINDS[name], Path(folder)) for name, folder in config.weights.items())
+    voices = [asdict(voice) for item in models for voice in item.voices]
     return {VOICES: json.dumps(voices)} if voices else {}
 
 
@@ -128,11 +128,11 @@ def link_with_folder(model: Path, made: Path, config: ServerConfig, folder: str)
     link_model(model, made, str(parsed))
 
 
-def with_named_found(config: ServerConfig) -> ServerConfig:
+def with_named_folders(config: ServerConfig) -> ServerConfig:
     """Return the settings with folders in place of the models in `named`."""
-    found = {}
-    for name, asked in config.named.items():
-        flag = f"--model {name}={asked:.200}"
+    folders = {}
+    for name, model in config.named.items():
+        flag = f"--model {name}={model:.200}"
         if not MODEL_NAME.fullmatch(name) or "." in name:
             raise ServerError(
                 f"{flag}: a name has 1 to 128 letters, digits, '_' and '-', and begins with "
@@ -141,39 +141,41 @@ def with_named_found(config: ServerConfig) -> ServerConfig:
         if name == "conch" or name.startswith("conch-"):
             raise ServerError(f"{flag}: conch, and names that begin with conch-, are Conch's own")
         try:
-            kind, folder, _ = detect(asked)
+            kind, folder, _ = detect(model)
         except ConfigError as error:
             raise ConfigError(f"{flag}: {error}") from None
         if not decoders_of(kind.components):
-            raise ServerError(f"{flag}: {kind.title} has names of its own: {kind.flag} {asked}")
+            raise ServerError(f"{flag}: {kind.title} has names of its own: {kind.flag} {model}")
         folders_of_components(config, kind, flag)
-        found[name] = str(folder)
-    return replace(config, named=found)
+        folders[name] = str(folder)
+    return replace(config, named=folders)
 
 
 def copies(config: ServerConfig) -> tuple[str, ...]:
     """Return the names of the models that `with_named_models` makes."""
     return tuple(
-        served_as(component, name) for name, kind in _kinds(config) for component in kind.components
+        served_as(component, name)
+        for name, kind in _named_kinds(config)
+        for component in kind.components
     )
 
 
 def with_named_models(config: ServerConfig, directory: Path) -> ServerConfig:
     """Return the settings with a repository of copies of components, which read other folders.
 
-    The repository is made in `directory`. `config` is that of `with_named_found`.
+    The repository is made in `directory`. `config` is that of `with_named_folders`.
     """
     if not config.named:
         return config
     made = directory / "named"
     made.mkdir(parents=True)
-    for name, kind in _kinds(config):
+    for name, kind in _named_kinds(config):
         for component, model in folders_of_components(config, kind, "--model").items():
             link_with_folder(model, made / served_as(component, name), config, config.named[name])
     return replace(config, model_repositories=(*config.model_repositories, made), named={})
 
 
-def _kinds(config: ServerConfig) -> Iterator[tuple[str, ModelKind]]:
+def _named_kinds(config: ServerConfig) -> Iterator[tuple[str, ModelKind]]:
     return ((name, detect(folder)[0]) for name, folder in config.named.items())
 
 

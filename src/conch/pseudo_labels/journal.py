@@ -18,7 +18,7 @@ import msgspec
 
 from conch.bulk.inputs import Source, read_audio
 from conch.bulk.sending import Sender, Sending
-from conch.bulk.shards import check_asked
+from conch.bulk.shards import check_settings
 from conch.bulk.storage import flocked, storage_errors
 from conch.client.together import all_of
 from conch.pseudo_labels.compare import Side, TextPair, by_segment, whole
@@ -46,10 +46,10 @@ class Entry:
 def stamp_of(source: Source) -> tuple[int, int]:
     """Return a pair that changes with a file's content; zeros if there is no file."""
     try:
-        found = os.stat(source.path)
+        status = os.stat(source.path)
     except OSError:
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 class Journal:
@@ -60,7 +60,7 @@ class Journal:
         self._file = file
         self._entries: dict[str, Entry] = {}
 
-    def found(self, source: Source) -> Entry | None:
+    def valid_entry(self, source: Source) -> Entry | None:
         """Return the entry of a recording; None if there is none, it failed, or has changed."""
         entry = self._entries.get(source.path)
         if entry is None or entry.error or entry.stamp != stamp_of(source):
@@ -75,9 +75,9 @@ class Journal:
         self._write(asdict(entry))
         self._entries[entry.path] = entry
 
-    def read(self, asked: Mapping[str, Any]) -> None:
+    def read(self, settings: Mapping[str, Any]) -> None:
         """Load the entries, and cut off a line that a killed run has left unfinished."""
-        asked = {"schema": SCHEMA, **asked}
+        settings = {"schema": SCHEMA, **settings}
         lines = self._file.read().splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n"):
             self._file.truncate(sum(map(len, lines[:-1])))
@@ -85,13 +85,13 @@ class Journal:
         if len(lines) < 2:
             # No texts yet: options that a server refused do not bind the next run.
             self._file.truncate(0)
-            self._write(asked)
+            self._write(settings)
             return
         for number, line in enumerate(lines, start=1):
             try:
                 data = json.loads(line)
                 if number == 1:
-                    check_asked(str(self.path), data, asked)
+                    check_settings(str(self.path), data, settings)
                     continue
                 entry = msgspec.convert(data, Entry)
                 self._entries[entry.path] = entry
@@ -110,11 +110,11 @@ class Journal:
 
 
 @contextmanager
-def opened(out: Path, asked: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[Journal]:
+def opened(out: Path, settings: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[Journal]:
     """Open and lock the journal of an output inside the block.
 
-    `asked` are settings that all entries must share, in the form that JSON gives back. `overwrite`
-    forgets the texts of an earlier run, and removes its labels.
+    All entries must share the `settings`, in the form that JSON gives back. `overwrite` forgets the
+    texts of an earlier run, and removes its labels.
     """
     path = out.with_name(out.name + SUFFIX)
     if out.exists() and not path.exists() and not overwrite:
@@ -133,7 +133,7 @@ def opened(out: Path, asked: Mapping[str, Any], *, overwrite: bool = False) -> I
             # Old labels would look like those of this run if it is stopped.
             out.unlink(missing_ok=True)
         journal = Journal(path, file)
-        journal.read(asked)
+        journal.read(settings)
         yield journal
 
 
@@ -229,5 +229,5 @@ async def _entry(
     language = source.columns.get("language", "").strip() or next(
         (item for item in named if item != "auto"), ""
     )
-    found = [whole(a, b, language)] if by == "file" else by_segment(a, b, language)
-    return Entry(source.path, stamp, tuple(found))
+    pairs = [whole(a, b, language)] if by == "file" else by_segment(a, b, language)
+    return Entry(source.path, stamp, tuple(pairs))

@@ -76,8 +76,8 @@ def sources_to_label(
             raise BulkError(f"{name}: not a file on this machine; a label needs a local path")
     kept = [item for item in sources if values.items() <= item.columns.items()]
     if not kept:
-        asked = " and ".join(f"{key} {value}" for key, value in values.items())
-        raise BulkError(f"no line of a manifest has {asked}")
+        conditions = " and ".join(f"{key} {value}" for key, value in values.items())
+        raise BulkError(f"no line of a manifest has {conditions}")
     return spread(kept, limit)
 
 
@@ -203,7 +203,7 @@ def judged(
     known: Mapping[Path, ManifestEntry] = {
         item.path.resolve(): item for item in read_manifest(references) if item.text
     }
-    found = []
+    labels = []
     for source, entry in entries:
         reference = known.get(Path(source.path).resolve())
         if reference is None:
@@ -211,12 +211,12 @@ def judged(
         for stretch in entry.stretches:
             language = language_of(reference.language, stretch.language)
             scoring = Scoring.of("auto", language)
-            found.append(
+            labels.append(
                 JudgedLabel(stretch, word_errors(reference.text, stretch.text(text), scoring))
             )
-    if not found:
+    if not labels:
         raise BulkError(f"--references {references} has no text of any of these recordings")
-    return found
+    return labels
 
 
 def markdown(items: Sequence[JudgedLabel], max_cer: float) -> str:
@@ -245,7 +245,7 @@ def _table(items: Sequence[JudgedLabel], metric: str, max_cer: float) -> str:
 
 
 def _accuracy_cells(kept: Sequence[JudgedLabel], items: Sequence[JudgedLabel]) -> list[str]:
-    seconds, all_s = (sum(item.stretch.seconds for item in found) for found in (kept, items))
+    seconds, all_s = (sum(item.stretch.seconds for item in group) for group in (kept, items))
     perfect = sum(item.errors.errors == 0 for item in kept)
     return [
         str(len(kept)),

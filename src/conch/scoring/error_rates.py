@@ -159,19 +159,19 @@ def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORD
         return WordErrors(scoring=scoring)
     import jiwer
 
-    found = jiwer.process_words(" ".join(words), " ".join(scoring.tokens(hypothesis)))
-    counts = (found.substitutions, found.deletions, found.insertions)
+    alignment = jiwer.process_words(" ".join(words), " ".join(scoring.tokens(hypothesis)))
+    counts = (alignment.substitutions, alignment.deletions, alignment.insertions)
     return WordErrors(len(words), *counts, scoring)
 
 
 def pooled(errors: Iterable[WordErrors]) -> WordErrors:
     """Return the sums of all counts."""
-    found = list(errors)
+    counted = list(errors)
     return WordErrors(
-        sum(item.words for item in found),
-        sum(item.substitutions for item in found),
-        sum(item.deletions for item in found),
-        sum(item.insertions for item in found),
+        sum(item.words for item in counted),
+        sum(item.substitutions for item in counted),
+        sum(item.deletions for item in counted),
+        sum(item.insertions for item in counted),
     )
 
 
@@ -203,11 +203,11 @@ def accuracy(errors: Sequence[tuple[str, WordErrors]]) -> Accuracy:
 
 
 def _by_source(errors: Sequence[tuple[str, WordErrors]]) -> dict[str, float | None]:
-    found: dict[str, list[WordErrors]] = {}
+    by_source: dict[str, list[WordErrors]] = {}
     for source, item in errors:
         if source:
-            found.setdefault(source, []).append(item)
-    return {source: pooled(items).wer for source, items in found.items()}
+            by_source.setdefault(source, []).append(item)
+    return {source: pooled(items).wer for source, items in by_source.items()}
 
 
 def word_error_rate(
@@ -240,8 +240,10 @@ def _whispers(is_english: bool) -> Callable[[str], str]:
     from whisper_normalizer.basic import BasicTextNormalizer
     from whisper_normalizer.english import EnglishTextNormalizer
 
-    found: Callable[[str], str] = EnglishTextNormalizer() if is_english else BasicTextNormalizer()
-    return found
+    normaliser: Callable[[str], str] = (
+        EnglishTextNormalizer() if is_english else BasicTextNormalizer()
+    )
+    return normaliser
 
 
 NOTHING = "-"

@@ -105,4 +105,4 @@ def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
     """Return the middle item of each of `limit` equal stretches; all items without a limit."""
     if limit is None or limit >= len(items):
         return list(items)
-    return [items[(2 * place + 1) * len(items) // (2 * limit)] for place in range(limit)]
+    return [items[(2 * index + 1) * len(items) // (2 * limit)] for index in range(limit)]

@@ -138,8 +138,8 @@ class OverloadedError(TranscriptionError):
     @property
     def retry_after_s(self) -> int | None:
         """Seconds after which the server expects to have room; None if it does not say."""
-        found = re.search(r"; try again in (\d{1,6}) s", str(self))
-        return int(found[1]) if found else None
+        match = re.search(r"; try again in (\d{1,6}) s", str(self))
+        return int(match[1]) if match else None
 
 
 class ProcessLostError(TranscriptionError):
@@ -170,13 +170,13 @@ class InternalError(TranscriptionError):
     """The server has a defect; the message names the entry in its log."""
 
 
-def _kinds(kind: type[TranscriptionError]) -> Iterator[type[TranscriptionError]]:
-    yield kind
-    for special in kind.__subclasses__():
-        yield from _kinds(special)
+def _with_subclasses(error_class: type[TranscriptionError]) -> Iterator[type[TranscriptionError]]:
+    yield error_class
+    for subclass in error_class.__subclasses__():
+        yield from _with_subclasses(subclass)
 
 
-_BY_CODE = {kind.code: kind for kind in _kinds(TranscriptionError)}
+_BY_CODE = {error_class.code: error_class for error_class in _with_subclasses(TranscriptionError)}
 
 
 def to_wire(error: TranscriptionError) -> str:
@@ -187,12 +187,14 @@ def to_wire(error: TranscriptionError) -> str:
 
 def from_wire(text: str) -> TranscriptionError | None:
     """Return the error that `to_wire` wrote, or None for a text that begins with no code."""
-    found = re.fullmatch(r"([A-Z_]+)(?:\((\S*?)\))?: (.*)", text, re.DOTALL)
-    if found is None or found[1] not in _BY_CODE:
+    match = re.fullmatch(r"([A-Z_]+)(?:\((\S*?)\))?: (.*)", text, re.DOTALL)
+    if match is None or match[1] not in _BY_CODE:
         return None
-    code, model, message = found.groups()
-    kind = _BY_CODE[code]
-    return kind(message, model or "") if issubclass(kind, MissingModelError) else kind(message)
+    code, model, message = match.groups()
+    error_class = _BY_CODE[code]
+    if issubclass(error_class, MissingModelError):
+        return error_class(message, model or "")
+    return error_class(message)
 
 
 def out_of_shared_memory(text: str) -> OverloadedError | None:
@@ -241,7 +243,9 @@ _API_CODES: Mapping[type[ConchError], str] = {
     ServerLostError: "server_lost",
     ServerError: "no_server",
 }
-_BY_API_CODE = {code: kind for kind, code in _API_CODES.items()} | {"no_server": UnreachableError}
+_BY_API_CODE = {code: error_class for error_class, code in _API_CODES.items()} | {
+    "no_server": UnreachableError
+}
 _BY_HTTP_STATUS: Mapping[int, type[ConchError]] = {
     **dict.fromkeys((400, 413, 415, 422), InvalidRequestError),
     **dict.fromkeys((429, 503), OverloadedError),
@@ -252,7 +256,8 @@ _BY_HTTP_STATUS: Mapping[int, type[ConchError]] = {
 def code_of(error: ConchError) -> str:
     """Return the code of an error of a server or of its client."""
     return next(
-        (code for kind, code in _API_CODES.items() if isinstance(error, kind)), "server_error"
+        (code for error_class, code in _API_CODES.items() if isinstance(error, error_class)),
+        "server_error",
     )
 
 
@@ -264,12 +269,12 @@ def from_error(
 ) -> ConchError:
     """Return the exception for the content of `error`; it may be empty."""
     message = str(error.get("message") or "no reason given")
-    kind = _BY_API_CODE.get(str(error.get("code")), otherwise)
-    if kind is OptionError and error.get("param") == "sample_rate":
-        kind = AudioError  # Triton takes it with the audio, a WebSocket in its query
-    if issubclass(kind, TranscriptionError) and error:
-        return kind(message)
-    return kind(f"{url}: {message}{details}")
+    error_class = _BY_API_CODE.get(str(error.get("code")), otherwise)
+    if error_class is OptionError and error.get("param") == "sample_rate":
+        error_class = AudioError  # Triton takes it with the audio, a WebSocket in its query
+    if issubclass(error_class, TranscriptionError) and error:
+        return error_class(message)
+    return error_class(f"{url}: {message}{details}")
 
 
 def from_answer(status: int, body: bytes, url: str) -> ConchError:
@@ -281,7 +286,7 @@ def from_answer(status: int, body: bytes, url: str) -> ConchError:
     with contextlib.suppress(ValueError, RecursionError, AttributeError):
         error = json.loads(body).get("error")
     hint = "; api_key, --api-key and CONCH_API_KEY give a key" if status == 401 else ""
-    kind = _BY_HTTP_STATUS.get(status, ServerError)
+    error_class = _BY_HTTP_STATUS.get(status, ServerError)
     return from_error(
-        error if isinstance(error, dict) else {}, url, kind, f" (status {status}{hint})"
+        error if isinstance(error, dict) else {}, url, error_class, f" (status {status}{hint})"
     )

@@ -120,14 +120,14 @@ def recording_name(name: str) -> str:
 
 
 def _channel(number: int) -> str:
-    place = max(0, number - 1)
-    return _LETTERS[place] if place < len(_LETTERS) else str(number)
+    index = max(0, number - 1)
+    return _LETTERS[index] if index < len(_LETTERS) else str(number)
 
 
 def _confidences(segment: Segment) -> list[str]:
     """Return the column of each word; empty where the confidence is not known."""
-    found = [word.confidence for word in _timed(segment)] or [math.nan] * len(_texts(segment))
-    return ["" if math.isnan(confidence) else f" {confidence:.4f}" for confidence in found]
+    confidences = [word.confidence for word in _timed(segment)] or [math.nan] * len(_texts(segment))
+    return ["" if math.isnan(confidence) else f" {confidence:.4f}" for confidence in confidences]
 
 
 def _texts(segment: Segment) -> Sequence[str]:

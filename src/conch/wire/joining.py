@@ -88,16 +88,16 @@ def separators(text: str, words: Sequence[str]) -> list[str]:
 
     Where the words are not those of the text, the rule of `separator` holds.
     """
-    found, place = [], 0
+    spaces, end = [], 0
     for word in words:
-        start = place
+        start = end
         while start < len(text) and text[start].isspace():
             start += 1
         if not word or not text.startswith(word, start):
             return ["", *map(separator, words, words[1:])][: len(words)]
-        found.append(" " if start > place and place else "")
-        place = start + len(word)
-    return found
+        spaces.append(" " if start > end and end else "")
+        end = start + len(word)
+    return spaces
 
 
 def has_unspaced(text: str) -> bool:

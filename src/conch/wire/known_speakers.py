@@ -40,9 +40,9 @@ class KnownSpeakers(str):
 
     def __new__(cls, text: str) -> "KnownSpeakers":
         """Raise an `OptionError` as `known_speakers_of`."""
-        found = super().__new__(cls, text)
-        found.speakers = known_speakers_of(text)
-        return found
+        option = super().__new__(cls, text)
+        option.speakers = known_speakers_of(text)
+        return option
 
     speakers: tuple[KnownSpeaker, ...]
 
@@ -62,12 +62,12 @@ def known_speakers_of(text: str) -> tuple[KnownSpeaker, ...]:
         raise OptionError(
             f"option 'known_speakers' takes a JSON list of at most {MAX_KNOWN}; sent: {sent}"
         )
-    found = tuple(_speaker(number, entry) for number, entry in enumerate(entries, 1))
+    speakers = tuple(_speaker(number, entry) for number, entry in enumerate(entries, 1))
     numbers: dict[str, int] = {}
-    for number, item in enumerate(found, 1):
+    for number, item in enumerate(speakers, 1):
         if (first := numbers.setdefault(item.name, number)) != number:
             raise wrong_entry(number, item.name, f"entry {first} has this name too")
-    return found
+    return speakers
 
 
 def option_of(entries: Sequence[Mapping[str, Any]]) -> str:

@@ -34,19 +34,19 @@ def component_of(model: str) -> str:
 
 def named_models(served: Iterable[str]) -> NamedModels:
     """Return the named models among those of a server."""
-    declared, found = traits(), dict[str, dict[str, str]]()
+    declared, copies = traits(), dict[str, dict[str, str]]()
     for model in sorted(served):
         component, _, name = model.partition(".")
         if name and component in declared:
-            found.setdefault(name, {})[component] = model
-    return found
+            copies.setdefault(name, {})[component] = model
+    return copies
 
 
 def decoders_of(components: Iterable[str]) -> tuple[Decoder, ...]:
     """Return the decoders of a named model with these components, its default first."""
     there = {*components}
-    found = (item for item in decoders().values() if item.components)
-    return tuple(item for item in found if there.issuperset(item.components))
+    decoding = (item for item in decoders().values() if item.components)
+    return tuple(item for item in decoding if there.issuperset(item.components))
 
 
 def with_its_decoder(

@@ -79,8 +79,8 @@ def options_to_serve(
         pair = set(decoders()[options.decoder].components)
         return pair.isdisjoint(lacking) and (not chosen or pair.issubset(chosen))
 
-    if (found := next(filter(fits, candidates), None)) is not None:
-        return found
+    if (fitting := next(filter(fits, candidates), None)) is not None:
+        return fitting
     for name in default_decoders(candidates[0].value) if "decoder" not in parameters else ():
         if chosen and set(decoders()[name].components).issubset(chosen):
             # The error says what it does not take; the text of another one is not wanted.
@@ -99,8 +99,8 @@ def decoder_of_chosen(chosen: Collection[str]) -> str:
 
     It writes the text on their server where a request leaves that open; empty for the defaults.
     """
-    found = decoders_of(chosen)
-    return found[0].name if found and all(item.default_when is None for item in found) else ""
+    fitting = decoders_of(chosen)
+    return fitting[0].name if fitting and all(item.default_when is None for item in fitting) else ""
 
 
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
@@ -150,8 +150,8 @@ class Component:
 def components_for(options: RecognitionOptions) -> list[Component]:
     """Return all components, each with the option that needs it; last the models of `post`."""
     needs = dict(components_of(options))
-    found = _listed(needs, TO_TEXT)
-    return [*found, *(Component(name, name, name, "write", why) for name, why in needs.items())]
+    listed = _listed(needs, TO_TEXT)
+    return [*listed, *(Component(name, name, name, "write", why) for name, why in needs.items())]
 
 
 def components_that_speak(voice: str) -> list[Component]:
@@ -161,7 +161,7 @@ def components_that_speak(voice: str) -> list[Component]:
 
 def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
     """Return the components of some steps, in their order, and take them out of what is needed."""
-    found = [
+    components = [
         Component(
             component.name,
             component.title,
@@ -173,7 +173,7 @@ def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
         for component in family.components
         if component.step in steps
     ]
-    return sorted(found, key=lambda item: steps.index(item.step))
+    return sorted(components, key=lambda item: steps.index(item.step))
 
 
 def missing_all(needs: Mapping[str, str]) -> MissingModelError:

@@ -220,11 +220,11 @@ class RecognitionOptions(FamilyOptions):
         Raise an OptionError for an unknown name, a wrong type, a value out of range, or two options
         that contradict each other.
         """
-        found = cls._best(_read(parameters), live=live)
+        options = cls._best(_read(parameters), live=live)
         # It keeps the text alone of voices that may have megabytes: few read these again.
         texts = {name: parameters[name] for name in ("known_speakers",) if name in parameters}
-        sent = {name: found.value(name) for name in parameters} | texts
-        return replace(found, sent=sent, **texts)
+        sent = {name: options.value(name) for name in parameters} | texts
+        return replace(options, sent=sent, **texts)
 
     def unless_sent(self, **defaults: Any) -> "RecognitionOptions":
         """Return options that send these values, which go with all others, unless they have own."""
@@ -255,8 +255,8 @@ class RecognitionOptions(FamilyOptions):
         if live != (sent["mode"] in ("streaming", "two_pass")):
             what = "a stream's chunks" if live else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
-        is_heard_live = sent["mode"] == "streaming"
-        sent.setdefault("decoder", (_live_decoder if is_heard_live else _default_decoder)(sent))
+        is_streaming = sent["mode"] == "streaming"
+        sent.setdefault("decoder", (_live_decoder if is_streaming else _default_decoder)(sent))
         chosen = {**_preset(sent), **_of_names(sent), **sent}
         is_rescored = any(map(chosen.get, _RESCORING))
         defaults = _defaults(chosen["decoder"], is_rescored, chosen.get("nbest", 1))
@@ -319,11 +319,11 @@ class RecognitionOptions(FamilyOptions):
 
         return best, made() if others else None
 
-    def of(self, kind: type[Options]) -> Options:
+    def of(self, family: type[Options]) -> Options:
         """Return the options of one family, by its dataclass."""
-        known: type[Any] = kind
+        known: type[Any] = family
         own = {item.name: getattr(self, item.name, item.default) for item in fields(known)}
-        return kind(**own)
+        return family(**own)
 
     def value(self, name: str) -> Any:
         """Return the value of an option, or of a property, by its name."""
@@ -414,9 +414,9 @@ class RecognitionOptions(FamilyOptions):
     def by(self, decoder: str) -> "RecognitionOptions":
         """Return the options for another decoder, whose texts nothing scores again."""
         beam_size = _defaults(decoder, nbest=self.nbest)["beam_size"]
-        found = replace(self, **_UNRESCORED, decoder=decoder, beam_size=beam_size)
+        options = replace(self, **_UNRESCORED, decoder=decoder, beam_size=beam_size)
         sent = {"names": self.names, "decoder": decoder}
-        return replace(found, prompt=self.prompt or _of_names(sent).get("prompt", ""))
+        return replace(options, prompt=self.prompt or _of_names(sent).get("prompt", ""))
 
     def of_first_pass(self) -> "RecognitionOptions":
         """Return the options of the live search: of two passes, those of the first."""
@@ -476,21 +476,21 @@ def all_rules() -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=8)
 def _all_options(families: tuple[Family, ...]) -> Mapping[str, "Field[Any]"]:
-    kinds = (RecognitionOptions, _class_of(families))
-    found = {item.name: item for kind in kinds for item in fields(kind) if item.metadata}
+    classes = (RecognitionOptions, _class_of(families))
+    by_name = {item.name: item for cls in classes for item in fields(cls) if item.metadata}
     own = {*RecognitionOptions.__annotations__}
-    return {name: found[name] for name in sorted(found, key=lambda name: name not in own)}
+    return {name: by_name[name] for name in sorted(by_name, key=lambda name: name not in own)}
 
 
 @lru_cache(maxsize=8)
 def _class_of(families: tuple[Family, ...]) -> type[RecognitionOptions]:
     """Return the class of the options of families: RecognitionOptions if it has all of them."""
-    kinds = (family.options for family in families if family.options)
-    further = tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+    classes = (family.options for family in families if family.options)
+    further = tuple(cls for cls in classes if not issubclass(RecognitionOptions, cls))
     if not further:
         return RecognitionOptions
-    found = type(RecognitionOptions.__name__, (RecognitionOptions, *further), {})
-    return dataclass(frozen=True, kw_only=True)(found)
+    combined = type(RecognitionOptions.__name__, (RecognitionOptions, *further), {})
+    return dataclass(frozen=True, kw_only=True)(combined)
 
 
 def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -504,10 +504,10 @@ def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options that the preset of `accuracy` sets for the decoder that was sent."""
-    found = decoders()[sent["decoder"]].presets.get(sent.get("accuracy", "fast"), {})
+    preset = decoders()[sent["decoder"]].presets.get(sent.get("accuracy", "fast"), {})
     if sent.get("rescore"):  # it does not go with fusion
-        found = {name: value for name, value in found.items() if name != "lm_fusion"}
-    return found
+        preset = {name: value for name, value in preset.items() if name != "lm_fusion"}
+    return preset
 
 
 def _of_names(sent: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -544,7 +544,7 @@ def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:
 
 def _defaults(decoder: str, is_rescored: bool = False, nbest: int = 1) -> Mapping[str, Any]:
     """Return the defaults that depend on other options; `otherwise` of their fields says so."""
-    found = decoders()[decoder]
-    own = {**found.defaults, **(found.rescored if is_rescored else {})}
+    declared = decoders()[decoder]
+    own = {**declared.defaults, **(declared.rescored if is_rescored else {})}
     beam_size = own.get("beam_size", RecognitionOptions.beam_size)
     return {**own, "beam_size": max(beam_size, nbest)}

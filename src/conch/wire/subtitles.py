@@ -121,8 +121,8 @@ def cues(transcript: Transcript) -> list[Cue]:
         for (who, tokens), next_ms in zip(runs, nexts, strict=True):
             label = f"{who}: " if who else f"[{channel}] " if is_split else ""
             next_ms = max(next_ms, tokens[-1].start_ms + 1)
-            found = channel_cues(tokens, label, next_ms, audio_end_ms)
-            made += [replace(cue, speaker=who) for cue in found]
+            run_cues = channel_cues(tokens, label, next_ms, audio_end_ms)
+            made += [replace(cue, speaker=who) for cue in run_cues]
     return sorted(made, key=lambda cue: cue.start_ms)
 
 
@@ -132,12 +132,12 @@ def channel_cues(
     """Return cues of words with rising starts, each with the label; others begin at `next_ms`."""
     made: list[Cue] = []
     first = 0
-    for place, token in enumerate(tokens, 1):
-        is_last = place == len(tokens)
-        if is_last or tokens[place].start_ms - token.end_ms > LONG_PAUSE_MS:
-            until_ms = next_ms if is_last else tokens[place].start_ms
-            made += Block(tokens[first:place], until_ms, label, audio_end_ms).cues()
-            first = place
+    for index, token in enumerate(tokens, 1):
+        is_last = index == len(tokens)
+        if is_last or tokens[index].start_ms - token.end_ms > LONG_PAUSE_MS:
+            until_ms = next_ms if is_last else tokens[index].start_ms
+            made += Block(tokens[first:index], until_ms, label, audio_end_ms).cues()
+            first = index
     return made
 
 
@@ -282,21 +282,21 @@ def tokens_of(segments: Sequence[Segment]) -> list[SpacedWord]:
     An alignment may give words that overlap or take no time. A word ends where the next begins, at
     the latest.
     """
-    found: list[SpacedWord] = []
+    tokens: list[SpacedWord] = []
     said = ""
     for segment in segments:
         timed = _timed(segment)
         spaces = separators(segment.text, [text for text, _, _ in timed])
-        for place, (text, start, end) in enumerate(timed):
-            space = spaces[place] if place else separator(said, text)
+        for index, (text, start, end) in enumerate(timed):
+            space = spaces[index] if index else separator(said, text)
             start_ms = milliseconds(start)
-            if found:
-                before = found[-1]
+            if tokens:
+                before = tokens[-1]
                 start_ms = max(start_ms, before.start_ms + 1)
-                found[-1] = before._replace(end_ms=min(before.end_ms, start_ms))
-            found.append(SpacedWord(space, text, start_ms, max(milliseconds(end), start_ms)))
+                tokens[-1] = before._replace(end_ms=min(before.end_ms, start_ms))
+            tokens.append(SpacedWord(space, text, start_ms, max(milliseconds(end), start_ms)))
             said = text
-    return found
+    return tokens
 
 
 def _timed(segment: Segment) -> list[tuple[str, float, float]]:
@@ -331,11 +331,11 @@ def _letters(word: str) -> list[str]:
     """Return the characters of a word, each with the others of its syllable and its marks."""
     starts = [0]
     is_open = False
-    for place, (before, char) in enumerate(zip(" " + word, word, strict=False)):
+    for index, (before, char) in enumerate(zip(" " + word, word, strict=False)):
         opens = unicodedata.category(char) in ("Ps", "Pi")
         is_mark = not opens and unicodedata.category(char)[0] not in "LN"
-        if place and not (is_open or is_mark or is_within_syllable(before, char)):
-            starts.append(place)
+        if index and not (is_open or is_mark or is_within_syllable(before, char)):
+            starts.append(index)
         is_open = opens or (is_open and is_mark)
     return [word[start:end] for start, end in pairwise([*starts, len(word)])]
 

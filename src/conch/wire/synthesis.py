@@ -65,12 +65,12 @@ def synthesizer_of(voice: str) -> Synthesizer:
 def reference_of(text: str) -> KnownSpeaker | None:
     """Return the speaker of `reference`, None if it is empty; raise an OptionError if wrong."""
     try:
-        found = known_speakers_of(text)
+        speakers = known_speakers_of(text)
     except OptionError as error:
         raise OptionError(str(error).replace("'known_speakers'", "'reference'")) from None
-    if len(found) > 1 or (text.strip() and not found):
-        raise OptionError(f"option 'reference' takes one entry; sent: {len(found)}")
-    return found[0] if found else None
+    if len(speakers) > 1 or (text.strip() and not speakers):
+        raise OptionError(f"option 'reference' takes one entry; sent: {len(speakers)}")
+    return speakers[0] if speakers else None
 
 
 def _wrong(takes: str, sent: str) -> OptionError:
@@ -132,18 +132,18 @@ class SynthesisOptions:
 
         Raise an OptionError for an unknown name, a wrong type, or a value out of range.
         """
-        found = cls(**checked({item.name: item for item in fields(cls)}, parameters))
+        options = cls(**checked({item.name: item for item in fields(cls)}, parameters))
         if not any_voice:
-            synthesizer_of(found.voice)
-        reference_of(found.reference)
-        rate, allowed = found.sample_rate, RATES.get(found.format)
+            synthesizer_of(options.voice)
+        reference_of(options.reference)
+        rate, allowed = options.sample_rate, RATES.get(options.format)
         if rate and (rate < 8000 or (allowed and rate not in allowed)):
             takes = ", ".join(map(str, allowed)) if allowed else "8000 to 48000"
             raise OptionError(
-                f"option 'sample_rate' takes {takes} with format {found.format}, or 0 for the "
+                f"option 'sample_rate' takes {takes} with format {options.format}, or 0 for the "
                 f"voice's own; sent: {rate}"
             )
-        return found
+        return options
 
 
 @dataclass(frozen=True, slots=True)

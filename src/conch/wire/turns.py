@@ -21,13 +21,13 @@ Time = TypeVar("Time", int, float)
 
 def closed(spans: Iterable[tuple[Time, Time]], pause: Time) -> list[tuple[Time, Time]]:
     """Return spans in order, those as one that overlap or have a shorter pause between them."""
-    found: list[tuple[Time, Time]] = []
+    merged: list[tuple[Time, Time]] = []
     for start, end in sorted(spans):
-        if found and start - found[-1][1] < pause:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if merged and start - merged[-1][1] < pause:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def joined_turns(turns: Iterable[Turn], least_s: float = 0.0) -> list[Turn]:
@@ -38,13 +38,13 @@ def joined_turns(turns: Iterable[Turn], least_s: float = 0.0) -> list[Turn]:
     spans: dict[str, list[tuple[float, float]]] = {}
     for turn in turns:
         spans.setdefault(turn.speaker, []).append((turn.start, turn.end))
-    found = [
+    joined = [
         Turn(speaker, start, end)
         for speaker, own in spans.items()
         for start, end in closed(own, PAUSE_S)
         if end - start >= least_s
     ]
-    return sorted(found, key=lambda turn: (turn.start, turn.speaker))
+    return sorted(joined, key=lambda turn: (turn.start, turn.speaker))
 
 
 def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
@@ -90,18 +90,18 @@ def cut_by_speaker(segment: Segment) -> list[Segment]:
         return [segment]
     starts = [segment.start, *(said[0].start for _, said in runs[1:]), segment.end]
     return [
-        _part(segment, str(who), said, (starts[place], starts[place + 1]))
-        for place, (who, said) in enumerate(runs)
+        _part(segment, str(who), said, (starts[index], starts[index + 1]))
+        for index, (who, said) in enumerate(runs)
     ]
 
 
-def other_turns(told: Sequence[Turn], final: Iterable[Turn]) -> Iterator[Turn]:
-    """Yield the parts of `final` turns whose speaker `told` lacks there, if they are long enough.
+def other_turns(sent: Sequence[Turn], final: Iterable[Turn]) -> Iterator[Turn]:
+    """Yield the parts of `final` turns whose speaker `sent` lacks there, if they are long enough.
 
     Turns of one speaker do not overlap.
     """
     by_speaker: dict[str, list[Turn]] = {}
-    for turn in joined_turns(told):
+    for turn in joined_turns(sent):
         by_speaker.setdefault(turn.speaker, []).append(turn)
     for turn in final:
         own, start = by_speaker.get(turn.speaker, []), turn.start
