@@ -108,10 +108,10 @@ class ContainerDecoder:
             return b"", b""
 
     async def _exactly(self, size: int) -> bytes:
-        item = bytearray()
-        while len(item) < size:
-            more = await self._loop.sock_recv(self._end, size - len(item))
+        data = bytearray()
+        while len(data) < size:
+            more = await self._loop.sock_recv(self._end, size - len(data))
             if not more:
                 raise EOFError
-            item += more
-        return bytes(item)
+            data += more
+        return bytes(data)
