@@ -5,12 +5,7 @@ from pathlib import Path
 
 from conch.bench.header import origin
 from conch.bench.load import Offer
-from conch.bench.offline import (
-    columns_of,
-    comparison,
-    run_cells,
-    scoring_line,
-)
+from conch.bench.offline import columns_of, comparison, run_cells, scoring_line
 from conch.scoring.error_rates import NOTHING, Accuracy, number, percent, table
 from lab.alignment import MIN_RUN
 from lab.figures import BaselineFigures, Judged, JudgedRun

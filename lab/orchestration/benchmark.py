@@ -23,15 +23,7 @@ from lab.header import lab_header
 from lab.model_repository import repository_of
 from lab.orchestration import in_process
 from lab.orchestration.figures import Ratio, Rounds, SystemFigures, ratios, system_figures
-from lab.orchestration.systems import (
-    CONCH,
-    CONCH_NO_VAD,
-    ENSEMBLE,
-    Clip,
-    System,
-    blocking,
-    measure,
-)
+from lab.orchestration.systems import CONCH, CONCH_NO_VAD, ENSEMBLE, Clip, System, blocking, measure
 from lab.settings import INSTANCES, Setting
 from lab.turns import requests_of, rotated
 from lab.waveforms import waveform_of

@@ -22,13 +22,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.parts import Part
-from lab.recordings.sounds import (
-    FAINT_DBFS,
-    faded,
-    music,
-    pink_noise,
-    telephone_call,
-)
+from lab.recordings.sounds import FAINT_DBFS, faded, music, pink_noise, telephone_call
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
 
 

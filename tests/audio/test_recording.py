@@ -9,12 +9,7 @@ import soxr
 from audio_files import audio_file
 
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks
-from conch.audio.recording import (
-    GUESSED_BYTES_PER_S,
-    Channels,
-    file_recording,
-    waveform_recording,
-)
+from conch.audio.recording import GUESSED_BYTES_PER_S, Channels, file_recording, waveform_recording
 from conch.wire.errors import AudioError, OptionError
 
 HOUR = 3600.0

@@ -7,12 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from plain_processes import PlainProcesses, no_hangs
-from plain_triton import (
-    InferenceResponse,
-    Request,
-    Tensor,
-    TritonError,
-)
+from plain_triton import InferenceResponse, Request, Tensor, TritonError
 
 from conch.bls.call import Call, ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.hangs import PERIOD_S, HangWatch

@@ -118,11 +118,9 @@ class Decoding:
     ) -> None:
         """Decode `source` to `sink`, all with the rate and the channels of the first frame.
 
-        Args:
-            name: Name of the audio in errors.
-            container: FFmpeg's name of the format; None to detect it.
-            fills_gaps: Whether silence fills the gaps between the times of frames, and a packet
-                that cannot be decoded is left out with a warning. Otherwise it is an error.
+        Errors call the audio `name`. `container` is FFmpeg's name of the format; None detects it.
+        With `fills_gaps`, silence fills the gaps between the times of frames, and a packet that
+        cannot be decoded is left out with a warning. Otherwise it is an error.
         """
         self._source, self._sink, self._name = source, sink, name
         self._container, self._is_file = container, fills_gaps

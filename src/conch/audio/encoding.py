@@ -9,22 +9,7 @@ from numpy.typing import NDArray
 
 _OPEN_SIZE = 0xFFFFFFFF
 """Size in the header of a file whose end is not known."""
-
-
-def wav_header(
-    rate: int, data_bytes: int | None = None, channels: int = 1, tag: int = 1, bits: int = 16
-) -> bytes:
-    """Return a header; None for a size that is not known. The tag says the format: 1 is PCM."""
-    size = _OPEN_SIZE if data_bytes is None else data_bytes + 36
-    data = _OPEN_SIZE if data_bytes is None else data_bytes
-    block = channels * bits // 8
-    form = tag, channels, rate, block * rate, block, bits
-    parts = b"RIFF", size, b"WAVE", b"fmt ", 16, *form, b"data", data
-    return struct.pack("<4sI4s4sIHHIIHH4sI", *parts)
-
-
 Samples = NDArray[np.float32]
-
 CONTENT_TYPES = {
     "pcm_f32": "audio/pcm",
     "pcm_s16": "audio/pcm",
@@ -44,6 +29,18 @@ _CODECS = {
 """Container, codec, format of its samples, and bits per second."""
 _PAGE_US = "100000"
 """Longest page of Ogg in microseconds: FFmpeg's own is a second, which a listener would wait."""
+
+
+def wav_header(
+    rate: int, data_bytes: int | None = None, channels: int = 1, tag: int = 1, bits: int = 16
+) -> bytes:
+    """Return a header; None for a size that is not known. The tag says the format: 1 is PCM."""
+    size = _OPEN_SIZE if data_bytes is None else data_bytes + 36
+    data = _OPEN_SIZE if data_bytes is None else data_bytes
+    block = channels * bits // 8
+    form = tag, channels, rate, block * rate, block, bits
+    parts = b"RIFF", size, b"WAVE", b"fmt ", 16, *form, b"data", data
+    return struct.pack("<4sI4s4sIHHIIHH4sI", *parts)
 
 
 class Encoder:
@@ -76,7 +73,6 @@ class Encoder:
         return converted
 
     def write(self, samples: Samples) -> bytes:
-        """Return the next bytes, which may be none."""
         return self._written(self.resampled(samples))
 
     def finish(self) -> bytes:

@@ -47,6 +47,18 @@ _PROGRAM = "import sys; sys.path[:] = {}; from conch.audio.worker import main; m
 _SILENT = struct.pack("ll", int(SILENT_S), 0)
 PASSED_ON = ("LD_LIBRARY_PATH", "PATH")
 """Variables of the environment that a decoder gets: it needs no key."""
+Bytes: TypeAlias = Callable[[int, int], bytes]
+"""Returns bytes of the source at an offset, at most so many; none at the end."""
+_TYPES: Mapping[str, tuple[str, float]] = {
+    "u8": ("u1", 2.0**7),
+    "s16": ("<i2", 2.0**15),
+    "s32": ("<i4", 2.0**31),
+    "flt": ("<f4", 1.0),
+    "dbl": ("<f8", 1.0),
+}
+"""Type and full scale of samples, by FFmpeg's names."""
+Said: TypeAlias = "SampleFormat | FloatArray | list[str]"
+"""What a decoder says: the form of samples, samples, and at the end warnings."""
 
 
 class _Pool:
@@ -168,19 +180,6 @@ class DecoderProcess(SocketEnd):
             _POOL.give_back(end)
 
 
-Bytes: TypeAlias = Callable[[int, int], bytes]
-"""Returns bytes of the source at an offset, at most so many; none at the end."""
-
-_TYPES: Mapping[str, tuple[str, float]] = {
-    "u8": ("u1", 2.0**7),
-    "s16": ("<i2", 2.0**15),
-    "s32": ("<i4", 2.0**31),
-    "flt": ("<f4", 1.0),
-    "dbl": ("<f8", 1.0),
-}
-"""Type and full scale of samples, by FFmpeg's names."""
-
-
 class SampleFormat(msgspec.Struct, frozen=True):
     """What a decoder says before its first samples."""
 
@@ -200,10 +199,6 @@ class SampleFormat(msgspec.Struct, frozen=True):
         if scale != 1:
             floats *= np.float32(1 / scale)
         return floats.reshape(-1, self.channels)
-
-
-Said: TypeAlias = "SampleFormat | FloatArray | list[str]"
-"""What a decoder says: the form of samples, samples, and at the end warnings."""
 
 
 def said(code: bytes, payload: bytes, form: SampleFormat | None, name: str) -> Said:
@@ -245,13 +240,9 @@ class AudioFile:
         """Decode up to the first samples.
 
         A file is opened again for its samples: until then it may wait for long, without a decoder.
-        Raise an AudioError that says what was found if there is no audio that can be decoded, or an
-        OverloadedError if no process can be started.
-
-        Args:
-            source: The file, or a function that returns the next bytes of a pipe.
-            name: Name of the audio in errors.
-            container: FFmpeg's name of the format of a pipe.
+        For a pipe, `source` returns its next bytes, and `container` is FFmpeg's name of its format.
+        Errors call the audio `name`. Raise an AudioError that says what was found if there is no
+        audio that can be decoded, or an OverloadedError if no process can be started.
         """
         self._at, self._size = _readable(source)
         self._name, self._container = name, container

@@ -29,6 +29,19 @@ NARROW_RATE = 8_000
 CANCELLED = 0.01
 """Channels cancel each other if the power of their mix is below this share of that of unrelated
 channels."""
+Channels = Literal["mix", "split"] | int
+"""All channels mixed, each by itself, or one by its number from 1."""
+MIX = 0
+"""Channel number of the mix of all channels."""
+MAX_CHANNELS = 64
+MAX_SPLIT_CHANNELS = 8
+"""Limit of `split`, because each channel is decoded and recognised separately."""
+GUESSED_BYTES_PER_S = 4000
+"""Bytes of a second if a file's header has no length: few, as in speech of low quality."""
+SAME = 1e-4
+"""Channels that differ by less than this, 80 dB below full scale, hold the same signal."""
+STEP = np.float32(2**-15)
+"""Difference of two neighbouring 16-bit samples. A power of two, so that no sample is rounded."""
 
 
 class SignalFaults:
@@ -101,22 +114,6 @@ class SignalFaults:
         return warnings
 
 
-Channels = Literal["mix", "split"] | int
-"""All channels mixed, each by itself, or one by its number from 1."""
-MIX = 0
-"""Channel number of the mix of all channels."""
-MAX_CHANNELS = 64
-MAX_SPLIT_CHANNELS = 8
-"""Limit of `split`, because each channel is decoded and recognised separately."""
-GUESSED_BYTES_PER_S = 4000
-"""Bytes of a second if a file's header has no length: few, as in speech of low quality."""
-SAME = 1e-4
-"""Channels that differ by less than this, 80 dB below full scale, hold the same signal."""
-
-STEP = np.float32(2**-15)
-"""Difference of two neighbouring 16-bit samples. A power of two, so that no sample is rounded."""
-
-
 @dataclass(frozen=True, slots=True)
 class Recording:
     """One row of a request, opened."""
@@ -143,19 +140,11 @@ class Recording:
 def waveform_recording(
     waveform: Array, sample_rate: int, max_audio_s: float, channels: Channels = "mix"
 ) -> Recording:
-    """Return a waveform as a recording.
+    """Return a waveform as a recording: mono, FP32 [samples] in [-1, 1], or INT16 [samples].
 
-    Args:
-        waveform: Mono, FP32 [samples] in [-1, 1], or INT16 [samples]. INT16 takes half the memory,
-            because it becomes floats block by block.
-        sample_rate: Hz.
-        max_audio_s: Longest audio, in seconds.
-        channels: The option of the request.
-
-    Raises:
-        AudioError: the waveform is empty or too long, or its sample rate is out of range. While
-            the blocks are read: a sample is not finite, or far outside [-1, 1].
-        OptionError: the recording does not have the channel.
+    INT16 takes half the memory, because it becomes floats block by block. Raise an AudioError if it
+    is empty or too long, or its sample rate is out of range; while the blocks are read, if a sample
+    is not finite, or far outside [-1, 1]. Raise an OptionError if it does not have the channel.
     """
     check_rate(sample_rate, "SAMPLE_RATE")
     name = tensor_of(waveform)
@@ -176,12 +165,9 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
     """Return an encoded audio file as a recording.
 
     With `channels` split, the file is decoded once per channel, so that no channel waits for
-    another. A damaged file is read as far as possible, with a warning.
-
-    Raises:
-        AudioError: the file cannot be decoded, is empty or too long, has too many channels, or its
-            sample rate is out of range. While the blocks are read: see `waveform_recording`.
-        OptionError: the recording does not have the channel, or has too many to split.
+    another. A damaged file is read as far as possible, with a warning. Errors are those of
+    `waveform_recording`; an AudioError also means that the file cannot be decoded, or has too many
+    channels, and an OptionError that it has too many to split.
     """
     file = _checked_file(data, max_audio_s)
     numbers = _chosen(channels, file.num_channels, "AUDIO")
@@ -207,7 +193,6 @@ def _checked_file(data: bytes, max_audio_s: float) -> AudioFile:
 
 
 def _chosen(channels: Channels, num_channels: int, name: str) -> tuple[int, ...]:
-    """Return the numbers of the channels to recognise."""
     if channels == "mix":
         return (MIX,)
     if channels == "split":

@@ -21,17 +21,7 @@ from typing import Any
 import av.subtitles.stream  # noqa: F401
 
 from conch.audio.decoder import PIPE_BUFFER, Decoding
-from conch.audio.messages import (
-    ASK,
-    BUSY,
-    DONE,
-    ERROR,
-    FORM,
-    HEAD,
-    SAMPLES,
-    WANTED,
-    SocketEnd,
-)
+from conch.audio.messages import ASK, BUSY, DONE, ERROR, FORM, HEAD, SAMPLES, WANTED, SocketEnd
 from conch.wire.errors import AudioError
 
 MAX_MEMORY = 384 * 2**20

@@ -23,6 +23,7 @@ from conch.scoring.error_rates import (
 from conch.wire.result import Transcript, summed_stages, text_of_words
 
 PERCENTILES = (50, 90, 95, 99)
+REAL_TIME = "paced in real time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +142,6 @@ def mean_stages(transcripts: Sequence[Transcript]) -> dict[str, MeanStage]:
 
 if TYPE_CHECKING:
     from conch.bench.memory import Memory
-
-REAL_TIME = "paced in real time"
 
 
 @dataclass(frozen=True, slots=True)

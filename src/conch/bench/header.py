@@ -94,7 +94,6 @@ class Header:
     """Settings of the benchmark that are numbers or texts."""
 
     def with_triton(self, version: str) -> "Header":
-        """Return the header with the server's version."""
         return replace(self, versions={**self.versions, "triton": version})
 
 
@@ -132,7 +131,6 @@ def cores() -> int:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the relevant packages that are installed."""
     installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

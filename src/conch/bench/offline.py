@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WARMUP_CLIENTS = 4
 """Clients that send the uncounted requests before a paced load."""
+COLUMNS = ("system", "load", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
+CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +181,6 @@ async def send_all(
                 bar.update()
 
             return await offer(send, len(samples), offered, show)
-
-
-COLUMNS = ("system", "load", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
-CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
 
 
 def markdown(report: OfflineReport) -> str:

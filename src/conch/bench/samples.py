@@ -32,7 +32,6 @@ class Choice:
     """Largest number of utterances; see `conch.scoring.manifest.spread`."""
 
     def utterances(self) -> list[ManifestEntry]:
-        """Return the chosen utterances; see `read_manifest` and `select`."""
         return select(
             read_manifest(self.manifest), split=self.split, source=self.source, limit=self.limit
         )

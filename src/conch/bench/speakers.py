@@ -85,7 +85,6 @@ def errors(
 
 
 def speakers_of(turns: Sequence[Turn]) -> list[str]:
-    """Return the speakers of turns in alphabetical order."""
     return sorted({turn.speaker for turn in turns})
 
 

@@ -102,7 +102,6 @@ def run(
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:
-    """Check that the output belongs to this job, and record the job there."""
     if overwrite:
         shards = [name for name in output.names() if SHARD.fullmatch(name)]
         for name in (*shards, WORK, DONE, RUN, FILES):

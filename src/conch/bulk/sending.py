@@ -63,7 +63,6 @@ class Answer:
     """Version and weights of the models that were called, where the server reports them."""
 
     def to_json(self) -> str:
-        """Return the answer as text."""
         error = self.error
         fields = {
             "transcript": self.transcript and self.transcript.to_json(),
@@ -75,7 +74,6 @@ class Answer:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Answer":
-        """Return the answer that `to_json` wrote."""
         data = json.loads(text)
         if data["transcript"]:
             transcript = Transcript.from_json(data["transcript"])

@@ -21,6 +21,54 @@ MAX_FILES = 500
 """Most recordings of a shard: a worker that dies loses only minutes of work."""
 SHARD = re.compile(r"part-\d{6}-([0-9a-f]{16})\.(jsonl|parquet)")
 """Name of a shard's file."""
+SCHEMA = 2
+"""Version of the columns and their meaning: all shards of a folder form one table."""
+Row = dict[str, Any]
+"""Values by column, as JSON has them. docs/guide/bulk.md has the meaning of each."""
+_BY_NAME = "by name"
+"""A column whose keys are not known in advance: JSON text in Parquet."""
+_SEGMENT = {
+    "start": "double",
+    "end": "double",
+    "channel": "int32",
+    "text": "string",
+    "unrecognised": [{"start": "double", "end": "double", "heard": "string"}],
+    "language": "string",
+    "language_probability": "double",
+    "translated_from": "string",
+    # The lattices of a shard may have more bytes than 32 bits count.
+    "lattice": "large_string",
+}
+_WORD = {
+    "text": "string",
+    "start": "double",
+    "end": "double",
+    "confidence": "double",
+    "channel": "int32",
+}
+_COLUMNS: Mapping[str, Any] = {
+    "schema": "int32",
+    "id": "string",
+    "path": "string",
+    "language": "string",
+    "language_probability": "double",
+    "translated_from": "string",
+    "options": _BY_NAME,
+    "conch": "string",
+    "text": "string",
+    "duration": "double",
+    "segments": [_SEGMENT],
+    "words": [_WORD],
+    "nbest": [{"text": "string", "score": "double"}],
+    "warnings": ["string"],
+    "error": "string",
+    "error_code": "string",
+    "models": _BY_NAME,
+    "pieces": "int32",
+    "seconds_taken": "double",
+    "stages": _BY_NAME,
+}
+"""Arrow's type of each column; a mapping is a struct, and a list is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,57 +143,6 @@ def _digest(name: str) -> str:
 if TYPE_CHECKING:
     import pyarrow
 
-SCHEMA = 2
-"""Version of the columns and their meaning: all shards of a folder form one table."""
-
-Row = dict[str, Any]
-"""Values by column, as JSON has them. docs/guide/bulk.md has the meaning of each."""
-
-_BY_NAME = "by name"
-"""A column whose keys are not known in advance: JSON text in Parquet."""
-_SEGMENT = {
-    "start": "double",
-    "end": "double",
-    "channel": "int32",
-    "text": "string",
-    "unrecognised": [{"start": "double", "end": "double", "heard": "string"}],
-    "language": "string",
-    "language_probability": "double",
-    "translated_from": "string",
-    # The lattices of a shard may have more bytes than 32 bits count.
-    "lattice": "large_string",
-}
-_WORD = {
-    "text": "string",
-    "start": "double",
-    "end": "double",
-    "confidence": "double",
-    "channel": "int32",
-}
-_COLUMNS: Mapping[str, Any] = {
-    "schema": "int32",
-    "id": "string",
-    "path": "string",
-    "language": "string",
-    "language_probability": "double",
-    "translated_from": "string",
-    "options": _BY_NAME,
-    "conch": "string",
-    "text": "string",
-    "duration": "double",
-    "segments": [_SEGMENT],
-    "words": [_WORD],
-    "nbest": [{"text": "string", "score": "double"}],
-    "warnings": ["string"],
-    "error": "string",
-    "error_code": "string",
-    "models": _BY_NAME,
-    "pieces": "int32",
-    "seconds_taken": "double",
-    "stages": _BY_NAME,
-}
-"""Arrow's type of each column; a mapping is a struct, and a list is one."""
-
 
 def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: int = 1) -> Row:
     """Return the row of a recording, sent in `pieces`: its transcript, or why there is none."""
@@ -209,7 +206,6 @@ def _segment(segment: Segment) -> Row:
 
 
 def json_line(row: Row) -> bytes:
-    """Return a row as a line of strict JSON."""
     return strict_json(row).encode() + b"\n"
 
 

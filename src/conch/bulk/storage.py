@@ -41,6 +41,10 @@ PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", 
 """File systems that show an object only when it is complete."""
 _OF_NAMES = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ}
 _URL = re.compile(r"([\w+.-]+://)(?:[^/\s@]*@)?([^\s?]*)(?:\?\S*)?")
+BEAT_S = 5.0
+"""Seconds between two heartbeats in an object store."""
+STILL_S = 20.0
+"""Seconds without a heartbeat after which a run counts as dead."""
 
 
 class UnfitNameError(BulkError):
@@ -127,7 +131,6 @@ class Output:
         return f"{self.address}/{name}"
 
     def make(self) -> None:
-        """Create the folder."""
         with storage_errors(f"cannot write to --out {self.address}"):
             self._system.makedirs(f"{self._root}/{META}", exist_ok=True)
 
@@ -200,12 +203,6 @@ class Output:
             for pattern in (f"{MAKING}*", f"{META}/**/{MAKING}*"):
                 for path in self.local_path.glob(pattern):
                     shutil.rmtree(path, ignore_errors=True)
-
-
-BEAT_S = 5.0
-"""Seconds between two heartbeats in an object store."""
-STILL_S = 20.0
-"""Seconds without a heartbeat after which a run counts as dead."""
 
 
 def flocked(path: Path) -> IO[bytes]:

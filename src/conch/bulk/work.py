@@ -63,7 +63,6 @@ class WorkUnit:
 
     @property
     def part(self) -> str:
-        """Name of the unit's result in the folder of work."""
         return part_of(self.shard, self.index, self.piece)
 
 
@@ -162,7 +161,6 @@ def cut_path(unit: WorkUnit, index: int) -> str:
 
 
 def read_cut(output: Output, name: str) -> CutRecording:
-    """Return the cut that was written as JSON."""
     return msgspec.convert(json.loads(output.read(name)), CutRecording)
 
 

@@ -60,6 +60,14 @@ LOOKS_AT_ONCE = 16
 Result = TypeVar("Result")
 Columns = dict[str, Any]
 """A batch or row of Ray Data: `unit`, pickled, and `wav` with the FP32 samples of a piece."""
+READY = re.compile(r"^  gRPC +(grpc://\S+)", re.MULTILINE)
+"""The line of `conch serve` with its address."""
+START_S = 300.0
+"""Seconds for the server to start."""
+GRACE_S = 10.0
+"""Seconds for the server to end."""
+LOOK_S = 0.1
+LOG_CHARS = 2000
 
 
 def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
@@ -77,7 +85,6 @@ def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
 
 
 def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
-    """Return the indices of the recordings to cut."""
     if not cutting.is_cuttable(options):
         return []
     longest_s = 2 * job.piece_s or MAX_REQUEST_S
@@ -207,16 +214,6 @@ class Transcriber:
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-
-READY = re.compile(r"^  gRPC +(grpc://\S+)", re.MULTILINE)
-"""The line of `conch serve` with its address."""
-START_S = 300.0
-"""Seconds for the server to start."""
-GRACE_S = 10.0
-"""Seconds for the server to end."""
-LOOK_S = 0.1
-LOG_CHARS = 2000
 
 
 def serve_command(given: str | None) -> tuple[str, ...]:

@@ -92,7 +92,6 @@ class _Version(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every subcommand."""
     parser = _Parser(
         prog="conch",
         description="Speech recognition on NVIDIA Triton through one BLS model.",

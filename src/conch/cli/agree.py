@@ -233,7 +233,7 @@ def _write(
     if args.rejected:
         write_rejected(args.rejected, rule, entries)
     stretches = [item for _, entry in answered for item in entry.stretches]
-    kept = [item for item in stretches if rule.is_kept(item)]
+    kept = [item for item in stretches if item.is_kept(rule.max_cer)]
     kept_s, all_s = sum(item.seconds for item in kept), sum(item.seconds for item in stretches)
     what = "files" if args.by == "file" else "segments"
     unit, unit_s = ("min", 60) if all_s < 3600 else ("h", 3600)
@@ -255,7 +255,9 @@ class _LabelBar(FileBar):
         self._kept_s = 0.0
 
     def done(self, entry: "Entry") -> None:
-        self._kept_s += sum(item.seconds for item in entry.stretches if self._rule.is_kept(item))
+        self._kept_s += sum(
+            item.seconds for item in entry.stretches if item.is_kept(self._rule.max_cer)
+        )
         if entry.error:
             self.problems("errors", [f"{entry.path}: {entry.error}"])
         self.update(1, sum(item.seconds for item in entry.stretches))

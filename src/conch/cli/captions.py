@@ -3,7 +3,6 @@ change, redrawn at the end of a terminal.
 """
 
 import os
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, takewhile
@@ -11,7 +10,16 @@ from typing import TextIO
 
 from conch.wire.joining import joined_text, separator
 from conch.wire.result import Segment, Transcript, Word, text_of_words
+from conch.wire.subtitles import columns as columns_of
 from conch.wire.turns import cut_by_speaker
+
+DEFAULT_SIZE = os.terminal_size((80, 24))
+TENTATIVE, NEWEST, PLAIN = "\x1b[2m", "\x1b[2;90m", "\x1b[0m"
+"""Select Graphic Rendition (ECMA-48): faint; faint and grey; neither."""
+CLEAR = "\r\x1b[J"
+"""Control codes that empty the terminal from the present line on."""
+CLIP, WRAP = "\x1b[?7l", "\x1b[?7h"
+"""Control codes after which a line that is too long is clipped, or wraps (DECAWM)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,45 +127,20 @@ def cut(line: Line, columns: int) -> Line:
     for part in (line.newest, line.tentative, line.firm):
         end = _end_of(part, columns)
         # Nothing may stand to the left of a part that was cut.
-        columns = columns - width_of(end) - bool(end) if end == part else 0
+        columns = columns - columns_of(end) - bool(end) if end == part else 0
         kept.append(end)
     newest, tentative, firm = kept
     return Line(firm, tentative, newest)
 
 
-def width_of(text: str) -> int:
-    """Return the columns that a text takes on a terminal.
-
-    Wide and fullwidth characters take two (Unicode Standard Annex 11). Marks on a letter and
-    invisible characters take none.
-    """
-    return sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
-
-
 def _end_of(text: str, columns: int) -> str:
     start = len(text)
-    while start and (columns := columns - _width(text[start - 1])) >= 0:
+    while start and (columns := columns - columns_of(text[start - 1])) >= 0:
         start -= 1
     if start:  # A mark without its letter would go onto the character before.
-        while start < len(text) and not _width(text[start]):
+        while start < len(text) and not columns_of(text[start]):
             start += 1
     return text[start:].lstrip()
-
-
-DEFAULT_SIZE = os.terminal_size((80, 24))
-
-TENTATIVE, NEWEST, PLAIN = "\x1b[2m", "\x1b[2;90m", "\x1b[0m"
-"""Select Graphic Rendition (ECMA-48): faint; faint and grey; neither."""
-CLEAR = "\r\x1b[J"
-"""Control codes that empty the terminal from the present line on."""
-CLIP, WRAP = "\x1b[?7l", "\x1b[?7h"
-"""Control codes after which a line that is too long is clipped, or wraps (DECAWM)."""
 
 
 def size_of(terminal: TextIO) -> os.terminal_size:
@@ -212,7 +195,7 @@ class OpenLines:
 
     def _clear(self) -> str:
         if self._is_dumb:
-            return f"\r{' ' * sum(width_of(line.text) for line in self._shown)}\r"
+            return f"\r{' ' * sum(columns_of(line.text) for line in self._shown)}\r"
         return CLEAR
 
     def _drawn(self, lines: Sequence[Line]) -> str:

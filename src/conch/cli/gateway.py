@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
 DEFAULT_ADDRESS = "127.0.0.1:9000"
 MAX_PORT = 65_535
-
-
-def address(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`."""
-    host, port = host_and_port(text)
-    if not port.isdecimal() or int(port) > MAX_PORT:
-        raise argparse.ArgumentTypeError(
-            f"HOST:PORT, with a port from 0 to {MAX_PORT}; got {text!r}"
-        )
-    return host, int(port)
-
-
 FLAGS = """
 --keys FILE                  API keys, as `conch gateway keys` writes them (default: its file, if
                              it exists)
@@ -55,6 +43,44 @@ FLAGS = """
 --max-sessions N=256         live sessions at once; one more is refused with 503
 --drain-s N=30               seconds for running requests to finish after a stop
 """
+EPILOG = """\
+examples:
+  conch gateway --url grpc://127.0.0.1:8001
+      in front of a server on this machine; the page is at http://127.0.0.1:9000
+  conch gateway --url grpc://gpu-1:8001 --url grpc://gpu-2:8001 --listen 0.0.0.0:443 \\
+      --tls-cert fullchain.pem --tls-key privkey.pem
+      in front of two servers, for everybody with a key
+  conch gateway keys add anna --requests-per-minute 60
+      make a key, which is shown once; a running gateway takes it at once
+  curl -F file=@talk.mp3 http://127.0.0.1:9000/v1/audio/transcriptions
+
+`conch serve` opens a gateway of its own. Keys also come from the environment variable
+CONCH_API_KEYS, as name:key,name:key. Without any key only this machine is served.
+After Ctrl-C or SIGTERM, running requests have --drain-s seconds to finish.
+"""
+KEYS_EPILOG = """\
+examples:
+  conch gateway keys add anna
+  conch gateway keys add shop --requests-per-minute 60 --audio-s-per-minute 600 --streams 4
+  conch gateway keys list
+  conch gateway keys remove anna
+"""
+SERVERS = "--url URL...  gRPC address of a server (default: grpc://127.0.0.1:8001)"
+KEY_FLAGS = """
+--requests-per-minute N  default: no limit
+--audio-s-per-minute S   seconds of audio, of files and live sessions (default: no limit)
+--streams N              live sessions at once (no limit)
+"""
+
+
+def address(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`."""
+    host, port = host_and_port(text)
+    if not port.isdecimal() or int(port) > MAX_PORT:
+        raise argparse.ArgumentTypeError(
+            f"HOST:PORT, with a port from 0 to {MAX_PORT}; got {text!r}"
+        )
+    return host, int(port)
 
 
 def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:
@@ -142,39 +168,6 @@ def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
     )
 
 
-EPILOG = """\
-examples:
-  conch gateway --url grpc://127.0.0.1:8001
-      in front of a server on this machine; the page is at http://127.0.0.1:9000
-  conch gateway --url grpc://gpu-1:8001 --url grpc://gpu-2:8001 --listen 0.0.0.0:443 \\
-      --tls-cert fullchain.pem --tls-key privkey.pem
-      in front of two servers, for everybody with a key
-  conch gateway keys add anna --requests-per-minute 60
-      make a key, which is shown once; a running gateway takes it at once
-  curl -F file=@talk.mp3 http://127.0.0.1:9000/v1/audio/transcriptions
-
-`conch serve` opens a gateway of its own. Keys also come from the environment variable
-CONCH_API_KEYS, as name:key,name:key. Without any key only this machine is served.
-After Ctrl-C or SIGTERM, running requests have --drain-s seconds to finish.
-"""
-
-KEYS_EPILOG = """\
-examples:
-  conch gateway keys add anna
-  conch gateway keys add shop --requests-per-minute 60 --audio-s-per-minute 600 --streams 4
-  conch gateway keys list
-  conch gateway keys remove anna
-"""
-
-
-SERVERS = "--url URL...  gRPC address of a server (default: grpc://127.0.0.1:8001)"
-KEY_FLAGS = """
---requests-per-minute N  default: no limit
---audio-s-per-minute S   seconds of audio, of files and live sessions (default: no limit)
---streams N              live sessions at once (no limit)
-"""
-
-
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
@@ -225,7 +218,6 @@ def _name(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit code."""
     # A shell's background job would ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return with_log(args, lambda: _serve(args))

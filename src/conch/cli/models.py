@@ -140,7 +140,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def quantization(text: str) -> str:
-    """Return a type of weights."""
     from conch.catalogue.convert import QUANTIZATIONS
 
     if text not in QUANTIZATIONS:

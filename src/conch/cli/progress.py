@@ -24,6 +24,8 @@ STDIN = "-"
 MAX_NAME_CHARS = 24
 SHARE = "{desc}  {percentage:.0f}%|{bar:20}| {elapsed}<{remaining}{postfix}"
 CLOCK = "{desc}  {elapsed}{postfix}"
+SHOWN = 20
+"""Most problems of one kind that are shown."""
 
 
 class Progress:
@@ -76,7 +78,6 @@ class Progress:
         return title if len(title) <= MAX_NAME_CHARS else f"{title[: MAX_NAME_CHARS - 1]}…"
 
     async def tick(self) -> None:
-        """Update the line until cancelled."""
         while True:
             self._bar.refresh()
             await asyncio.sleep(TICK_S)
@@ -123,7 +124,6 @@ class FileProgress:
         self._reached = seconds
 
     def done(self) -> None:
-        """Note that the file is done, or has failed."""
         self.reached(self._reached if self._length is None else self._length, files=1)
 
 
@@ -139,9 +139,6 @@ def _length(name: str, stdin: bytes) -> float | None:
 
 if TYPE_CHECKING:
     from tqdm import tqdm
-
-SHOWN = 20
-"""Most problems of one kind that are shown."""
 
 
 class FileBar:

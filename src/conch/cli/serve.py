@@ -147,7 +147,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit code."""
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         raise UsageError(f"unexpected argument: {args.tritonserver_args[0]}")
     if args.no_gateway and (flag := given_gateway_flag(args, args.parser)):

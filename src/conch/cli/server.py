@@ -35,6 +35,7 @@ _CHOSEN = [kind for kind in KINDS.values() if kind.help]
 WEIGHTS = "".join(f"\n{kind.flag} {kind.value}  {kind.help}" for kind in _CHOSEN) + "\n"
 NO_WEIGHTS = {kind.name: "" for kind in _CHOSEN}
 """The values of these flags where they are not given."""
+DEFAULT_WEIGHTS: Mapping[str, str] = MappingProxyType({})
 
 
 def add_server_flags(parser: "argparse._ActionsContainer") -> None:
@@ -111,8 +112,6 @@ def checked_options(
 
 if TYPE_CHECKING:
     from conch.launcher import ServerConfig
-
-DEFAULT_WEIGHTS: Mapping[str, str] = MappingProxyType({})
 
 
 @contextmanager

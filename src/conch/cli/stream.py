@@ -177,7 +177,6 @@ class Writer:
         self._terminal = OpenLines(out, os.environ) if out.isatty() and not is_json else None
 
     def __call__(self, transcript: Transcript) -> None:
-        """Write an answer."""
         if self._is_json:
             self._print([transcript.to_json()])
             return

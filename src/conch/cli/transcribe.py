@@ -24,12 +24,7 @@ from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
 from conch.client.transports import has_streams
 from conch.whole import write_whole
-from conch.wire.errors import (
-    ConchError,
-    ServerLostError,
-    TranscriptionError,
-    UnreachableError,
-)
+from conch.wire.errors import ConchError, ServerLostError, TranscriptionError, UnreachableError
 from conch.wire.formats import FORMATS, recording_name, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript

@@ -85,7 +85,6 @@ class Model:
         return bool(self.max_batch) and not self.network.header.is_int8
 
     def config(self, device: Device, *, tensorrt: bool) -> str:
-        """Return its config.pbtxt."""
         joins = "dynamic_batching { max_queue_delay_microseconds: 2000 }\n"
         return "\n".join(
             [

@@ -30,7 +30,6 @@ class Restriction:
 
     @property
     def argument(self) -> str:
-        """The command-line argument of `tritonserver`."""
         return f"{self.option}={','.join(self.apis)}:{self.header}={self.value}"
 
 

@@ -28,6 +28,15 @@ MODEL_OPTIONS = {"--load-model", "--model-control-mode"}
 """Options that the launcher sets where `ServerConfig.models` names models."""
 MODEL_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 """Model names that work as a folder and in a URL, and are neither hidden nor private."""
+BLS_THREADS = 64
+"""Threads of the python backend in each instance of a model.
+
+They carry the calls of a model in flight (`max_calls_in_flight` of `speech`) and send its answers,
+so they must outnumber the calls. Each waiting thread makes it slower to wake another one
+(docs/notes/performance.md).
+"""
+EXIT_MARGIN_S = 2.0
+"""Seconds that the launcher waits for the server beyond the server's own wait for requests."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +141,6 @@ class ServerConfig:
     def level(self) -> int:
         """`log_level` as a number of the logging module."""
         return int(logging.getLevelName(self.log_level.upper()))
-
-
-BLS_THREADS = 64
-"""Threads of the python backend in each instance of a model.
-
-They carry the calls of a model in flight (`max_calls_in_flight` of `speech`) and send its answers,
-so they must outnumber the calls. Each waiting thread makes it slower to wake another one
-(docs/notes/performance.md).
-"""
-EXIT_MARGIN_S = 2.0
-"""Seconds that the launcher waits for the server beyond the server's own wait for requests."""
 
 
 def server_command(

@@ -16,6 +16,13 @@ from conch.packaged import SERVER_PYTHONS, install
 from conch.processes import STUB
 from conch.wire.errors import ServerError
 
+DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
+"""Debian package by library, for libraries that a slim Debian lacks."""
+SHARED_MEMORY = Path("/dev/shm")
+"""Where the server and its models exchange tensors."""
+DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
+"""Where Triton sends traces by default."""
+
 
 @dataclass(frozen=True)
 class PythonBackend:
@@ -139,14 +146,6 @@ def check_numpy(version: str) -> None:
 
 def _version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
-"""Debian package by library, for libraries that a slim Debian lacks."""
-SHARED_MEMORY = Path("/dev/shm")
-"""Where the server and its models exchange tensors."""
-DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
-"""Where Triton sends traces by default."""
 
 
 def libpython_name() -> str:

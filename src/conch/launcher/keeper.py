@@ -41,14 +41,11 @@ class Keeper:
         first: Mapping[int, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with the processes that the server was ready with; `look` lists them.
+        """Begin with the models' processes when the server became ready, by id: `first`.
 
-        Args:
-            entry_points: models that answer requests after their `execute`; Triton lets these
-                requests wait without end when the process has died.
-            heals: times that each model got new processes, to add to.
-            first: the models' processes when the server became ready, by id; one of them may have
-                died since.
+        One of them may have died since. `entry_points` answer requests after their `execute`:
+        Triton lets these requests wait without end when the process has died. `heals` counts the
+        times that each model got new processes.
         """
         self._server, self._endpoints, self._clock = processes, endpoints, clock
         self._entry_points, self._load_timeout_s = entry_points, load_timeout_s

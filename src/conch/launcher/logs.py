@@ -46,6 +46,19 @@ _TABLE = ("+-", "| ")
 _END = "error: creating server"
 _TRACEBACK = "\n\nAt:\n"
 """In front of the places of a Python model's error, the innermost first."""
+_MODEL_FAILURES = (
+    re.compile(r"failed to load '(?P<name>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL),
+    re.compile(r"Poll failed for model directory '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
+    re.compile(r"failed to poll model '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
+)
+_LOADING = re.compile(r"loading: (?P<name>.+):\d+")
+_LOADED = re.compile(r"successfully loaded '(?P<name>[^']+)'")
+_STUB_START = re.compile(r"Failed to preinitialize Python stub: (?P<reason>.*)", re.DOTALL)
+_PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (?P<reason>.*)")
+_USAGE = re.compile(r".*(unrecognized option|Invalid option value|requires an argument|^error: ).*")
+_STATUS = re.compile(r"(Internal|Invalid argument|Unavailable|Unknown|Not found)( - |: )")
+_SUMMARY = "failed to load all models"
+"""Triton's own summary, useless where the cause is known."""
 
 
 @dataclass(frozen=True)
@@ -158,21 +171,6 @@ def tail(lines: Iterable[LogLine], count: int) -> str:
         if not line.message.startswith(_TABLE) and access.from_line(line.message) is None
     ]
     return "\n".join(kept[-count:])
-
-
-_MODEL_FAILURES = (
-    re.compile(r"failed to load '(?P<name>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL),
-    re.compile(r"Poll failed for model directory '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
-    re.compile(r"failed to poll model '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
-)
-_LOADING = re.compile(r"loading: (?P<name>.+):\d+")
-_LOADED = re.compile(r"successfully loaded '(?P<name>[^']+)'")
-_STUB_START = re.compile(r"Failed to preinitialize Python stub: (?P<reason>.*)", re.DOTALL)
-_PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (?P<reason>.*)")
-_USAGE = re.compile(r".*(unrecognized option|Invalid option value|requires an argument|^error: ).*")
-_STATUS = re.compile(r"(Internal|Invalid argument|Unavailable|Unknown|Not found)( - |: )")
-_SUMMARY = "failed to load all models"
-"""Triton's own summary, useless where the cause is known."""
 
 
 def lost_port_race(lines: Sequence[LogLine]) -> bool:

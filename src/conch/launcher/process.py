@@ -30,6 +30,13 @@ _PIDFD_GETFD = 438
 """Number of the system call pidfd_getfd(2), the same on every architecture."""
 _CLOSED_SINCE = (errno.EBADF, errno.ENOTSOCK, errno.ENOTCONN)
 """Errors of a connection that the server has closed since it was listed."""
+OUTPUT_TIMEOUT_S = 5.0
+"""Seconds for the rest of the output after the server's end."""
+ORPHAN_GRACE_S = 3.0
+"""Seconds for the server to stop when this program was killed: no client waits for its answers."""
+LOOK_S = 0.1
+"""Seconds between two looks at a server that stops."""
+GUARD_TIMEOUT_S = 5.0
 
 
 class ServerProcesses:
@@ -116,15 +123,6 @@ def _cut(process: int, descriptor: int) -> None:
             raise
 
 
-OUTPUT_TIMEOUT_S = 5.0
-"""Seconds for the rest of the output after the server's end."""
-ORPHAN_GRACE_S = 3.0
-"""Seconds for the server to stop when this program was killed: no client waits for its answers."""
-LOOK_S = 0.1
-"""Seconds between two looks at a server that stops."""
-GUARD_TIMEOUT_S = 5.0
-
-
 @dataclass(frozen=True)
 class Workspace:
     """The folder and shared memory of one server, which must not outlive it."""
@@ -135,7 +133,6 @@ class Workspace:
 
     @classmethod
     def new(cls) -> "Workspace":
-        """Make a folder for another server."""
         name = f"conch-{secrets.token_hex(6)}"
         return cls(name, Path(tempfile.mkdtemp(prefix=f"{name}-")))
 

@@ -62,7 +62,6 @@ def check_unique(repositories: Iterable[Path]) -> None:
 
 
 def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
-    """Check that the repositories have models of these names."""
     there = model_names(repositories)
     for name in names:
         if name not in there:

@@ -52,11 +52,7 @@ class TritonServer:
     """
 
     def __init__(self, config: ServerConfig) -> None:
-        """Prepare a server; nothing runs before `start`.
-
-        Raises:
-            ServerError: `config.extra_args` restrict an API in a way that Triton refuses.
-        """
+        """Prepare a server, which `start` runs; raise a ServerError for wrong restrictions."""
         self.config = config
         self._preparation: Preparation | None = None
         self._process: ServerProcess | None = None
@@ -83,9 +79,8 @@ class TritonServer:
     def start(self) -> None:
         """Start the server and wait until all its models are ready.
 
-        Raises:
-            ConfigError: chosen weights are missing or incomplete.
-            ServerError: the server cannot start; the message says why.
+        Raise a ConfigError if chosen weights are missing or incomplete, and a ServerError that says
+        why the server cannot start otherwise.
         """
         if self._process is not None:
             raise ServerError("this server was started before: make a new TritonServer")
@@ -106,10 +101,8 @@ class TritonServer:
     def stop(self) -> None:
         """Let requests in flight finish, stop the server and remove all it left behind.
 
-        Do nothing if no server runs. Ctrl-C kills the server at once.
-
-        Raises:
-            ServerError: a process survives.
+        Do nothing if no server runs. Ctrl-C kills the server at once. A process that survives is a
+        ServerError.
         """
         self._end(self.config.stop_timeout_s)
 

@@ -18,6 +18,10 @@ from conch.wire.needs import decoder_of_chosen
 
 PARAMETER = "model"
 """Key of the folder in a component's config.pbtxt."""
+SPEECH = "speech"
+"""The model that has the further names."""
+RELAY = "speech_stream"
+"""A model whose code hands requests to another one."""
 
 
 def with_weight_folders(config: ServerConfig) -> ServerConfig:
@@ -152,7 +156,6 @@ def with_named_folders(config: ServerConfig) -> ServerConfig:
 
 
 def copies(config: ServerConfig) -> tuple[str, ...]:
-    """Return the names of the models that `with_named_models` makes."""
     return tuple(
         served_as(component, name)
         for name, kind in _named_kinds(config)
@@ -177,12 +180,6 @@ def with_named_models(config: ServerConfig, directory: Path) -> ServerConfig:
 
 def _named_kinds(config: ServerConfig) -> Iterator[tuple[str, ModelKind]]:
     return ((name, detect(folder)[0]) for name, folder in config.named.items())
-
-
-SPEECH = "speech"
-"""The model that has the further names."""
-RELAY = "speech_stream"
-"""A model whose code hands requests to another one."""
 
 
 def check_aliases(repositories: Sequence[Path], names: Iterable[str]) -> None:

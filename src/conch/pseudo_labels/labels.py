@@ -38,6 +38,7 @@ REJECTED = ("path", "start", "end", "language", "cer", "reason", "text_a", "text
 """There is no column `text`, so that training cannot use it as a manifest."""
 
 Row = Mapping[str, str]
+THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,6 @@ class LabelFilter:
     """Recogniser whose text is the label."""
     cut: Path | None = None
     """Folder for the audio of segments; None labels whole files."""
-
-    def is_kept(self, stretch: TextPair) -> bool:
-        """Return whether a stretch gets a label."""
-        return stretch.is_kept(self.max_cer)
 
 
 def sources_to_label(
@@ -94,7 +91,7 @@ def write_labels(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, E
 
     def rows() -> Iterator[Row]:
         for source, entry in pairs:
-            kept = [item for item in entry.stretches if rule.is_kept(item)]
+            kept = [item for item in entry.stretches if item.is_kept(rule.max_cer)]
             path = Path(source.path)
             paths = _cut(source, kept, rule.cut) if rule.cut else [path] * len(kept)
             for stretch, audio in zip(kept, paths, strict=True):
@@ -121,7 +118,7 @@ def write_rejected(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source,
             elif not entry.stretches:
                 yield {**path, "reason": "no speech"}
             for stretch in entry.stretches:
-                if not rule.is_kept(stretch):
+                if not stretch.is_kept(rule.max_cer):
                     yield {**path, **_cells(stretch), "reason": _reason(stretch)}
 
     _write(out, REJECTED, rows())
@@ -180,9 +177,6 @@ def _cut(source: Source, kept: Sequence[TextPair], folder: Path) -> list[Path]:
     except AudioError as error:
         raise BulkError(f"{source.path}: {error}") from None
     return paths
-
-
-THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 @dataclass(frozen=True, slots=True)

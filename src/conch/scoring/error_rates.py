@@ -25,6 +25,7 @@ _LEFT = str.maketrans("於著徵夥拋乾摺", "于着征伙抛干折")
 Normaliser = Literal["English", "basic", "Chinese"]
 """Normaliser that both sides of a comparison pass: one of Whisper's two, for Chinese the basic one
 after traditional characters became simplified ones."""
+NOTHING = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,6 @@ class WordErrors:
 
     @property
     def wer(self) -> float | None:
-        """The error rate as a fraction; None without a reference."""
         return round(self.errors / self.words, 6) if self.words else None
 
 
@@ -165,7 +165,6 @@ def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORD
 
 
 def pooled(errors: Iterable[WordErrors]) -> WordErrors:
-    """Return the sums of all counts."""
     counted = list(errors)
     return WordErrors(
         sum(item.words for item in counted),
@@ -244,9 +243,6 @@ def _whispers(is_english: bool) -> Callable[[str], str]:
         EnglishTextNormalizer() if is_english else BasicTextNormalizer()
     )
     return normaliser
-
-
-NOTHING = "-"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

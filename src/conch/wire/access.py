@@ -26,7 +26,6 @@ _UNSAFE = re.compile(r"[^\w.:/+=@-]", re.ASCII)
 
 
 def made_id() -> str:
-    """Return a new id, for a request that has none."""
     return f"req_{secrets.token_hex(12)}"
 
 

@@ -55,7 +55,6 @@ class OnDemandSettings:
     """Headers with the key of this API."""
 
     def to_environment(self) -> dict[str, str]:
-        """Return the environment variable; none without components."""
         return {ON_DEMAND_VARIABLE: json.dumps(asdict(self))} if self.models else {}
 
     @classmethod

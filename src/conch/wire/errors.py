@@ -37,11 +37,8 @@ class ServerError(ConchError):
 class ServerLostError(ServerError):
     """The connection to a server was lost, or the process that answers there has died.
 
-    A live stream that it held is gone: START again, there or elsewhere.
-
-    Args:
-        message: What was lost.
-        had_request: Whether the server had the request by then, which may be the cause.
+    A live stream that it held is gone: START again, there or elsewhere. `had_request` is whether
+    the server had the request by then, which may be the cause.
     """
 
     def __init__(self, message: str, *, had_request: bool = True) -> None:

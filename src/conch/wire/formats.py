@@ -24,6 +24,11 @@ from conch.wire.turns import cut_by_speaker
 _LETTERS = string.ascii_uppercase
 _ALTERNATION = str.maketrans({"{": "(", "}": ")"})
 """STM's `{ uh / um }` are alternatives; no text means that. CTM has the same words."""
+_ARROW = re.compile("-{2,}>")
+TIMED_FORMATS = frozenset(("srt", "vtt", "ctm"))
+"""Formats that are better with word times, or need them."""
+SPEAKER_FORMATS = frozenset(("rttm", "seglst", "diarized_json", "diarization"))
+"""Formats that say who speaks; the last two are the gateway's."""
 
 
 def to_ctm(transcript: Transcript, name: str) -> str:
@@ -146,9 +151,6 @@ def _seconds(ms: int) -> str:
     return f"{ms / 1000:.3f}"
 
 
-_ARROW = re.compile("-{2,}>")
-
-
 def to_text(transcript: Transcript) -> str:
     """Return the best hypothesis; with known speakers or split channels, a line for each turn."""
     parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
@@ -236,10 +238,6 @@ FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
     "seglst": to_seglst,
 }
 """What writes a transcript, by format; the second argument is the name of the recording."""
-TIMED_FORMATS = frozenset(("srt", "vtt", "ctm"))
-"""Formats that are better with word times, or need them."""
-SPEAKER_FORMATS = frozenset(("rttm", "seglst", "diarized_json", "diarization"))
-"""Formats that say who speaks; the last two are the gateway's."""
 
 
 def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ def reachable(host: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an address, not a name."""
     try:
         return bool(ipaddress.ip_address(host))
     except ValueError:

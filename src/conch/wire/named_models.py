@@ -16,6 +16,8 @@ from conch.wire.limits import clipped
 
 NamedModels = Mapping[str, Mapping[str, str]]
 """The models of the server that stand for components, by component and by the name of the model."""
+MAX_POST = 8
+_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def served_as(component: str, name: str) -> str:
@@ -78,10 +80,6 @@ def with_its_decoder(
     if live and not named[name].keys() >= {*known[chosen].live}:
         raise OptionError(f"option 'model': {name} hears recordings alone, no live audio")
     return {**parameters, "decoder": chosen}
-
-
-MAX_POST = 8
-_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def no_text_steps() -> frozenset[str]:

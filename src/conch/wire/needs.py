@@ -155,7 +155,6 @@ def components_for(options: RecognitionOptions) -> list[Component]:
 
 
 def components_that_speak(voice: str) -> list[Component]:
-    """Return all components that speak texts; those of a voice are needed."""
     return _listed(dict.fromkeys(synthesizer_of(voice).components, f"voice={voice}"), TO_SPEECH)
 
 

@@ -9,6 +9,10 @@ from typing import Any, Literal, get_args, get_origin
 from conch.wire.errors import OptionError
 from conch.wire.limits import MAX_PARAMETERS, MAX_TEXT, clipped
 
+_BOOLS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.ASCII | re.I)
+
 
 def describe(item: "Field[Any]") -> str:
     """Return the type and range of an option in words, for error messages and `--help`."""
@@ -95,11 +99,6 @@ def _fits(item: "Field[Any]", value: Any) -> bool:
     low, high = item.metadata["low"], item.metadata["high"]
     fits: bool = low <= value <= high  # infinity and NaN are between no two numbers
     return fits
-
-
-_BOOLS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
-_INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.ASCII | re.I)
 
 
 def options_of_text(

@@ -8,7 +8,6 @@ of dynamic programming"), in time linear in the words.
 A character counts by its columns: wide ones, such as Chinese, count two.
 """
 
-import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -50,11 +49,6 @@ _TOP_HEAVY, _UNEVEN = 0.5, 0.1  # of a first line that is longer, and for each c
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "؟", "।", "։")  # noqa: RUF001
 CLAUSE_ENDS = (",", ";", ":", "—", "–", "、", "，", "；", "：", "،", "؛")  # noqa: RUF001
-_WIDE = re.compile(
-    "[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f"
-    "\uff01-\uff60\uffe0-\uffe6\U0001b000-\U0001b16f\U0001f300-\U0001faff\U00020000-\U0003fffd]"
-)
-"""Characters of two columns (Unicode Standard Annex 11, W and F)."""
 _CLOSING = "\"')]}\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}»」』）】》"  # noqa: RUF001
 _BEGINNINGS = """
 and but or nor so yet because although though while if unless until when whenever where whereas that
@@ -341,7 +335,9 @@ def _letters(word: str) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """Return the columns that a text takes; wide characters take two, marks none.
+    """Return the columns that a text takes; wide characters take two, marks on a letter none.
+
+    Wide ones are W and F of Unicode Standard Annex 11.
 
     >>> columns("Größe"), columns("你好")
     (5, 4)
@@ -349,7 +345,7 @@ def columns(text: str) -> int:
     if text.isascii():
         return len(text)
     shown = [char for char in text if unicodedata.category(char) not in ("Mn", "Me", "Cf")]
-    return len(shown) + sum(bool(_WIDE.match(char)) for char in shown)
+    return len(shown) + sum(unicodedata.east_asian_width(char) in "WF" for char in shown)
 
 
 def milliseconds(seconds: float) -> int:

@@ -19,18 +19,21 @@ REFERENCES = "CONCH_VOICES_FROM_RECORDINGS"
 MOST_MIXED = 8
 MOST_REFERENCE = 5_000_000
 """Characters of a reference: 20 s of stereo in base64 take as many."""
+DEFAULT_VOICE = next(iter(voices()))
+RATES: Mapping[str, tuple[int, ...]] = {
+    "opus": (8000, 12_000, 16_000, 24_000, 48_000),
+    "mp3": (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
+    "aac": (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
+}
+"""Rates in Hz of formats that do not have any."""
+MAX_WARNINGS = 10
 
 
 def shares_of(voice: str) -> Mapping[str, float]:
-    """Return the shares of the voices that are mixed, in sum 1; of one voice alone, 1.
+    """Return the shares of the voices that are mixed, in sum 1.
 
-    Args:
-        voice: A name, or that of one of its speakers, `NAME#SPEAKER`; or several with commas, each
-            with its share behind a colon, or 1 without.
-
-    Raises:
-        OptionError: it names another voice, voices of different models, or one that cannot be
-            mixed, or a share is not above 0.
+    `voice` is a name, or one of its speakers, `NAME#SPEAKER`; or several with commas, each with its
+    share behind a colon, or 1 without. Raise an OptionError if it is none of these.
     """
     known = voices()
     voice = voices_that_stand_for().get(voice, voice)
@@ -75,16 +78,6 @@ def reference_of(text: str) -> KnownSpeaker | None:
 
 def _wrong(takes: str, sent: str) -> OptionError:
     return OptionError(f"option 'voice' {takes}; sent: {sent!r:.100}")
-
-
-DEFAULT_VOICE = next(iter(voices()))
-RATES: Mapping[str, tuple[int, ...]] = {
-    "opus": (8000, 12_000, 16_000, 24_000, 48_000),
-    "mp3": (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
-    "aac": (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
-}
-"""Rates in Hz of formats that do not have any."""
-MAX_WARNINGS = 10
 
 
 @dataclass(frozen=True, kw_only=True)

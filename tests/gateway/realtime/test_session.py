@@ -22,13 +22,7 @@ from conch.gateway.errors import ApiError
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
 from conch.gateway.realtime.client_events import MAX_AUDIO_BYTES, ClientEvent
-from conch.wire.errors import (
-    ComponentError,
-    ConchError,
-    OptionError,
-    ServerError,
-    ServerLostError,
-)
+from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError, ServerLostError
 
 FORMAT = {"type": "audio/pcm", "rate": RATE}
 ROUTE = "/v1/realtime"

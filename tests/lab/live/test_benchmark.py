@@ -11,13 +11,7 @@ from live_samples import answer, sample
 from conch.bench.figures import Script, Shown, live_run
 from conch.bench.live import LiveBenchmark, scripts
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
-from conch.wire.result import (
-    Hypothesis,
-    OpenUtterance,
-    RollingPasses,
-    Segment,
-    Word,
-)
+from conch.wire.result import Hypothesis, OpenUtterance, RollingPasses, Segment, Word
 from lab.alignment import TimedWord
 from lab.live.benchmark import offline_wer, words_of
 from lab.live.figures import ViewedRun, ViewerRecord, viewed

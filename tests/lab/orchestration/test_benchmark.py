@@ -11,12 +11,7 @@ from conch.bench.memory import Memory
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.orchestration import plots
-from lab.orchestration.benchmark import (
-    OrchestrationBenchmark,
-    OrchestrationReport,
-    run,
-    systems,
-)
+from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport, run, systems
 from lab.orchestration.figures import Rounds, SystemFigures, ratios, system_figures
 from lab.orchestration.report import markdown
 from lab.orchestration.systems import (
