@@ -179,7 +179,7 @@ def test_this_interpreter_finds_its_own_libpython() -> None:
     stub = installation.find_installation(None, search_path="", wheel=WHEEL).python_backend
     assert stub is not None
     made = installation.server_environment(stub.stub)
-    assert installation.trace_libraries(stub.stub, made)[installation.libpython_name()] is not None
+    assert installation.trace_libraries(stub.stub, made)[installation.LIBPYTHON] is not None
 
 
 def test_settings_of_the_libraries_unless_the_caller_has_others() -> None:

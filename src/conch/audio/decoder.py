@@ -463,7 +463,7 @@ class _Piece:
             self._end = max(self._end, packet.pos + packet.size)
 
     def _is_tag(self, packet: Any) -> bool:
-        """Return whether a packet is what lies between or after the frames of plain packets."""
+        """Return whether a packet is a tag between or after the frames of plain packets."""
         if self._opened.format.name not in ELEMENTARY:
             return False
         data = bytes(packet)

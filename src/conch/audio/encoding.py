@@ -2,6 +2,7 @@
 
 import io
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,8 @@ class Encoder:
 
         container, codec, self._layout, bits = _CODECS[self._format]
         options = {"page_duration": _PAGE_US} if container == "ogg" else {}
-        self._container = av.open(
-            _AppendOnlyFile(self._sink), "w", format=container, options=options
-        )
+        file = SimpleNamespace(write=self._sink.write)  # FFmpeg can only append to it
+        self._container = av.open(file, "w", format=container, options=options)
         self._stream: Any = self._container.add_stream(codec, rate=self._rate, layout="mono")
         if bits:
             self._stream.bit_rate = bits
@@ -119,13 +119,6 @@ class Encoder:
         self._sink.seek(0)
         self._sink.truncate()
         return data
-
-
-class _AppendOnlyFile:
-    """A file that FFmpeg can only append to."""
-
-    def __init__(self, sink: io.BytesIO) -> None:
-        self.write = sink.write
 
 
 def pcm16(samples: Samples) -> NDArray[np.int16]:

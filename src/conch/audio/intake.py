@@ -175,7 +175,7 @@ class DecoderProcess(SocketEnd):
         return self._descriptor
 
     def finish(self) -> None:
-        """Let the decoder, which has said its last word, do other jobs."""
+        """Give the decoder back, which has said its last word: it may do other jobs."""
         if (end := self.take()) >= 0:
             _POOL.give_back(end)
 

@@ -6,7 +6,7 @@ import codecs
 import io
 import re
 
-from conch.audio.structure import At, names_of_boxes
+from conch.audio.structure import FIRST_PAGE, At, names_of_boxes
 from conch.wire.errors import AudioError
 
 NUM_FIRST_BYTES = 4096
@@ -41,8 +41,6 @@ _FRAGMENT_BOXES = (b"moof", b"styp", b"sidx", b"emsg")
 """Names of boxes with which a later piece of an MP4 begins."""
 _CLUSTER = b"\x1f\x43\xb6\x75"
 """First bytes of a later piece of a webm."""
-_FIRST_PAGE = 2
-"""Flag of the first page of an Ogg stream (RFC 3533)."""
 _SYNCS = ((b"\x0b\x77", "ac3"), (b"\x47", "mpegts"))
 """First bytes of each frame, and FFmpeg's name for a stream of them."""
 NOT_AUDIO = {
@@ -105,7 +103,7 @@ def missing_beginning(first: bytes) -> str | None:
         return "a piece of a webm without its header"
     if first[4:8] in _FRAGMENT_BOXES:
         return "a fragment of an MP4 without its header"
-    if first.startswith(b"OggS") and len(first) > 5 and not first[5] & _FIRST_PAGE:
+    if first.startswith(b"OggS") and len(first) > 5 and not first[5] & FIRST_PAGE:
         return "the middle of an Ogg stream, without its headers"
     return None
 

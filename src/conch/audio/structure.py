@@ -16,7 +16,7 @@ UNKNOWN_SIZE = 0x7FF00000
 _UNKNOWN_SIZE_64 = 0x7FFFFFFF00000000
 _MAX_PAGE = 27 + 255 + 255 * 255
 """Bytes of the longest page of Ogg."""
-_FIRST_PAGE, _LAST_PAGE = 2, 4
+FIRST_PAGE, _LAST_PAGE = 2, 4
 """Flags of the first and of the last page of an Ogg stream."""
 _MAX_HEADER = 2**16
 """Bytes in which the samples of a WAV begin; longer headers are read to the end."""
@@ -122,9 +122,7 @@ def end_of_first_pages(at: At) -> int:
     """Return where the first pages of the streams of an Ogg end, of which it may have several."""
     offset = 0
     # Of a stream no more bytes than must have come.
-    while (
-        (head := at(offset, 27)).startswith(b"OggS") and len(head) == 27 and head[5] & _FIRST_PAGE
-    ):
+    while (head := at(offset, 27)).startswith(b"OggS") and len(head) == 27 and head[5] & FIRST_PAGE:
         offset += 27 + head[26] + sum(at(offset + 27, head[26]))
     return offset
 

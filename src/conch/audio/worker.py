@@ -132,7 +132,7 @@ def limit_cpu() -> None:
 
 
 def _limit() -> None:
-    """Take from this process what decoding does not need."""
+    """Give up what decoding does not need: files, core dumps, and most memory."""
     limits = dict.fromkeys((resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE), 0)
     with suppress(FileNotFoundError), open("/proc/self/statm") as file:  # only Linux has it
         taken = int(file.read().split()[0]) * resource.getpagesize()
@@ -188,7 +188,7 @@ class _Sample:
 
 
 def _warm_up() -> None:
-    """Decode a little: what Python imports when it is first used, a decoder cannot import."""
+    """Decode a little, so that Python imports now what a decoder cannot import later."""
     made = io.BytesIO()
     with wave.open(made, "wb") as file:
         file.setparams((2, 2, 16_000, 0, "NONE", ""))

@@ -227,7 +227,7 @@ class StreamRecord:
         self._ended: set[int] = set()
 
     def see(self, answer: Transcript, now_s: float) -> Shown:
-        """Record an answer that came `now_s` seconds after the stream's first sample was spoken."""
+        """Record an answer that came `now_s` seconds after the first sample was spoken."""
         self.text = answer.text
         shown = shown_by(answer, now_s, has_second_pass=self._has_second_pass)
         self._see_first_words(shown)

@@ -42,11 +42,7 @@ def own_server(
     weights: Mapping[str, str] = NO_WEIGHTS,
     is_grpc: bool = False,
 ) -> Iterator[tuple[str, "MemorySampler"]]:
-    """Start a server; yield its address and its memory.
-
-    Raise a ConfigError if such weights are missing or incomplete, and a ServerError if the server
-    cannot be started.
-    """
+    """Start a server; yield its address and its memory. Errors are those of its start."""
     require("psutil", extra="server")
     # Imported here: only a new server needs their packages.
     from conch.bench.memory import MemorySampler

@@ -39,10 +39,7 @@ LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
 @contextmanager
 def connected(address: str | None) -> Iterator[list[str]]:
-    """Connect to a Ray cluster, or start Ray here; yield the ids of the nodes that may work.
-
-    Raise a BulkError if no cluster answers, or it has no CPUs.
-    """
+    """Connect to a Ray cluster, or start Ray here; yield the ids of the nodes that may work."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Its core writes warnings of its libraries to stderr.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")

@@ -231,10 +231,7 @@ def shard_bytes(shard_format: str, rows: Sequence[Row]) -> bytes:
 
 
 def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
-    """Return the rows of a shard of this name, with some `columns` of Parquet or all.
-
-    Raise a BulkError if it is damaged, or of another version.
-    """
+    """Return the rows of a shard, with some `columns` of Parquet or all, or raise a BulkError."""
     try:
         if name.endswith(".parquet"):
             import pyarrow.parquet as parquet

@@ -62,10 +62,7 @@ def address_of(name: str) -> str:
 
 
 def file_system(address: str) -> tuple[Any, str]:
-    """Return the fsspec file system of an address, and the path in it.
-
-    Raise a BulkError if the scheme is unknown, or its package is missing.
-    """
+    """Return the fsspec file system of an address, and the path in it, or raise a BulkError."""
     from fsspec.core import url_to_fs
 
     try:
@@ -105,10 +102,7 @@ def storage_errors(what: str) -> Iterator[None]:
 
 
 class Output:
-    """The output folder, local or in any file system of fsspec.
-
-    Its methods raise BulkError where the file system fails.
-    """
+    """The output folder, in any file system of fsspec; where that fails, a BulkError is raised."""
 
     def __init__(self, address: str) -> None:
         """Find the file system of an absolute path or a URL."""

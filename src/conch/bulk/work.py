@@ -180,7 +180,7 @@ def joined_answer(cut: CutRecording, parts: Sequence[Answer], nbest: int) -> Ans
 
 
 def finish(job: Job, output: Output, unit: WorkUnit, nbest: int) -> ShardOutcome:
-    """Write the shard of a unit, whose own part is written, if all parts exist; then remove them.
+    """Write the shard of a unit if all its parts exist, and remove these.
 
     The outcome has no files if the shard was not written.
     """

@@ -71,10 +71,7 @@ LOG_CHARS = 2000
 
 
 def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
-    """Yield the units of a shard: its short recordings in one, and each piece of a long one.
-
-    Raise a BulkError if the folder of work cannot be written.
-    """
+    """Yield the units of a shard: its short recordings in one, and each piece of a long one."""
     unit: WorkUnit = pickle.loads(row["unit"])
     options = RecognitionOptions.parse(job.options)
     unit = replace(unit, long=tuple(_long(unit, job, options)))

@@ -144,10 +144,7 @@ def _end_of(text: str, columns: int) -> str:
 
 
 def size_of(terminal: TextIO) -> os.terminal_size:
-    """Return columns and lines of a terminal.
-
-    Some report 0, as under `script` or `docker exec -t`.
-    """
+    """Return columns and lines; some terminals report 0, as under `script` or `docker exec -t`."""
     try:
         columns, lines = os.get_terminal_size(terminal.fileno())
     except OSError:

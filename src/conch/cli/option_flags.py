@@ -44,7 +44,7 @@ def given_options(
 ) -> dict[str, Any]:
     """Return the options whose flags were given; those of recognition if none are `known`.
 
-    Known speakers are told apart from others.
+    With known speakers, speakers are told apart.
     """
     names = all_options() if known is None else [item.name for item in known]
     given = {name: getattr(args, name) for name in names if name in args}

@@ -140,10 +140,7 @@ def server_url(
 def server_for_voice(
     url: str | None, options: SynthesisOptions, weights: Mapping[str, str] = DEFAULT_WEIGHTS
 ) -> Iterator[str]:
-    """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it.
-
-    Raise a ServerError if no server can be started.
-    """
+    """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it."""
     if url is not None:
         yield url
         return

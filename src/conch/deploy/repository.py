@@ -170,10 +170,7 @@ def write_repository(
     tensorrt: bool,
     replaces: bool,
 ) -> None:
-    """Write a repository whole or not at all.
-
-    Raise a ConfigError if something else is in the folder, or it cannot be written.
-    """
+    """Write a repository whole, or raise a ConfigError; nothing else may be in the folder."""
     try:
         _check_free(target, replaces=replaces)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -151,10 +151,7 @@ def server_command(
     workspace: Workspace,
     restricted: Iterable[Restriction],
 ) -> Sequence[str]:
-    """Return the arguments of one start, which closes the `restricted` APIs.
-
-    The backend directory of the wheel is built in the workspace.
-    """
+    """Return the arguments of a start that closes `restricted` APIs; link the wheel's backends."""
     command = [str(installation.tritonserver), f"--id={workspace.name}"]
     backends = installation.backend_directory
     if installation.python_backend is not None:

@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from conch.launcher.admin import Restriction, headers_for
@@ -27,11 +27,11 @@ class Endpoints:
     metrics_port: int
     restricted: tuple[Restriction, ...] = ()
     """APIs that ask for a key."""
-    reachable: str = field(init=False)
-    """An address to connect to; the loopback for a server on every interface."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reachable", reachable(self.address))
+    @property
+    def reachable(self) -> str:
+        """An address to connect to; the loopback for a server on every interface."""
+        return reachable(self.address)
 
     def is_ready(self, name: str) -> bool:
         """Return whether the server answers on all three ports with every model loaded.

@@ -18,6 +18,8 @@ from conch.wire.errors import ServerError
 
 DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
 """Debian package by library, for libraries that a slim Debian lacks."""
+LIBPYTHON = f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0"
+"""Shared library that a stub of this Python links to."""
 SHARED_MEMORY = Path("/dev/shm")
 """Where the server and its models exchange tensors."""
 DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
@@ -148,11 +150,6 @@ def _version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def libpython_name() -> str:
-    """Return the file name of the shared library that a stub of this Python links to."""
-    return f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0"
-
-
 def python_library_directories() -> list[Path]:
     """Return the folders that may hold this interpreter's libpython, likeliest first."""
     folders = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
@@ -209,7 +206,7 @@ def server_environment(
     environment.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
     if stub is None:
         return environment
-    libpython = libpython or libpython_name()
+    libpython = libpython or LIBPYTHON
     candidates = python_library_directories() if directories is None else directories
     libraries = trace_libraries(stub, environment)
     own = next((path for path in candidates if (path / libpython).is_file()), None)

@@ -76,9 +76,9 @@ def _takes_the_default(path: Path) -> bool:
 def on_demand(models: Collection[str], chosen: Collection[str] = ()) -> tuple[str, ...]:
     """Return the sorted ones of a server's models that need not be loaded at its start.
 
-    These are the components that neither a recording nor live audio needs without options. Models
-    that are not declared are not among them, nor those in `chosen`, whose weights somebody chose;
-    and none is without `speech`, which loads them.
+    Left out are models that a recording or live audio needs without options, that no family
+    declares, or that are `chosen`, as somebody chose their weights. Without `speech`, which loads
+    them, there are none.
     """
     if ENTRY_POINTS[0] not in models:
         return ()

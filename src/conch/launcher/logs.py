@@ -21,13 +21,7 @@ TAIL_LINES = 1000
 _HEADER = re.compile(
     r"([VIWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+\s+(?P<source>[^\s:\]]+:\d+)\] ?(?P<message>.*)"
 )
-_LEVELS = {
-    "V": logging.DEBUG,
-    "I": logging.INFO,
-    "W": logging.WARNING,
-    "E": logging.ERROR,
-    "F": logging.CRITICAL,
-}
+_LEVELS = {"V": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
 
 _NO_GPU = (
     "Unable to allocate pinned system memory",
@@ -85,7 +79,7 @@ class LogParser:
         match = _HEADER.fullmatch(line)
         if match is None:
             return self._parse_rest(line)
-        level = _LEVELS[match[1]]
+        level = logging.getLevelNamesMapping()[_LEVELS[match[1]]]
         message = unquote(match["message"])
         if not message.strip():
             return None

@@ -51,11 +51,7 @@ class Preparation:
 
 
 def prepare(config: ServerConfig, component_key: str) -> Preparation:
-    """Check the settings and this machine.
-
-    Raise a ConfigError if chosen weights are missing or incomplete, and a ServerError that says why
-    the server cannot start otherwise.
-    """
+    """Check the settings and this machine; errors are those of `TritonServer.start`."""
     address = resolve_host(config.host)
     for option, port in config.ports().items():
         if port:

@@ -107,10 +107,7 @@ class TritonServer:
         self._end(self.config.stop_timeout_s)
 
     def kill(self) -> None:
-        """Kill every process of the server; call `stop` afterwards all the same.
-
-        A signal handler may call this, also while `stop` waits.
-        """
+        """Kill every process, from a signal handler too; call `stop` afterwards all the same."""
         if process := self._process:  # a thread that restarts the server may clear it meanwhile
             process.kill()
 

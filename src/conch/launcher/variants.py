@@ -75,7 +75,7 @@ def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:
 
 
 def components_with_weights(config: ServerConfig) -> dict[str, str]:
-    """Return the components that `weights` chooses a model for, each with it."""
+    """Return the model that `weights` chooses for each component, by component."""
     return {
         component: model
         for name, model in config.weights.items()
@@ -84,18 +84,18 @@ def components_with_weights(config: ServerConfig) -> dict[str, str]:
 
 
 def voices_environment(config: ServerConfig) -> dict[str, str]:
-    """Return the environment with the voices that `weights` adds, which `with_weight_folders` has
-    found; none without any."""
+    """Return the environment with the voices of `weights`, whose folders are known; or none."""
     models = (checked(KINDS[name], Path(folder)) for name, folder in config.weights.items())
     voices = [asdict(voice) for item in models for voice in item.voices]
     return {VOICES: json.dumps(voices)} if voices else {}
 
 
 def overruled(config: ServerConfig) -> set[str]:
-    """Return the components of the default decoders before that of which `weights` chooses a model,
-    and if it hears live audio, the live ones of all others.
+    """Return components of default decoders that the models in `weights` make needless.
 
-    Whoever chooses a model wants its texts where a request leaves the decoder open.
+    Whoever chooses a model wants its texts where a request leaves the decoder open. So the default
+    decoders before that model's are left out; and if it hears live audio, the live components of
+    all others.
     """
     chosen, before = components_with_weights(config), set[str]()
     for decoder in decoders().values():

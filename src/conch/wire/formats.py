@@ -241,7 +241,7 @@ FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
 
 
 def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a request, with those that formats need where none was sent."""
+    """Return options of a request, and what the formats need where the request does not say it."""
     needed: dict[str, Any] = {}
     if TIMED_FORMATS.intersection(formats):
         needed["word_timestamps"] = True

@@ -11,7 +11,7 @@ def host_port(host: str, port: object) -> str:
 
 
 def reachable(host: str) -> str:
-    """Return the host by which this machine reaches a server that listens on one."""
+    """Return the host by which this machine reaches a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 

@@ -56,8 +56,8 @@ def separator(before: str, after: str) -> str:
 def is_within_word(before: str, after: str) -> bool:
     """Return whether two pieces of text without a space may be of one word, as `Py` and `thon`.
 
-    A character of a script without spaces begins a word, and so does what follows it. Those of one
-    syllable belong together.
+    A character of a script without spaces begins a word, and so does what follows it. Characters of
+    one syllable belong together.
     """
     if before and after and is_within_syllable(before[-1], after[0]):
         return True

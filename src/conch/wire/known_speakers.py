@@ -71,12 +71,12 @@ def known_speakers_of(text: str) -> tuple[KnownSpeaker, ...]:
 
 
 def option_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the option's text for entries whose embeddings are arrays and audios bytes, too."""
+    """Return the option's text for entries; embeddings may be arrays, and audios bytes."""
     return json.dumps([{key: _text(value) for key, value in item.items()} for item in entries])
 
 
 def without_voices(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as they may be kept: with the names of known speakers, and no voices."""
+    """Return options that may be kept: with the names of known speakers, without their voices."""
     known = known_speakers_of(options.get("known_speakers", ""))
     names = {"known_speakers": ",".join(item.name for item in known)} if known else {}
     return {**options, **names}

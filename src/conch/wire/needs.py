@@ -95,9 +95,9 @@ def options_to_serve(
 
 
 def decoder_of_chosen(chosen: Collection[str]) -> str:
-    """Return the decoder of components of which somebody chose the weights, if it is no default.
+    """Return the decoder of the components whose weights somebody chose; empty for a default one.
 
-    It writes the text on their server where a request leaves that open; empty for the defaults.
+    It writes the text on their server where a request leaves the decoder open.
     """
     fitting = decoders_of(chosen)
     return fitting[0].name if fitting and all(item.default_when is None for item in fitting) else ""

@@ -43,8 +43,8 @@ Options = TypeVar("Options")
 class RecognitionOptions(FamilyOptions):
     """The options of one request, with their defaults.
 
-    The families' are inherited, so that a path reads them by name. `of` returns those of a family
-    that Conch does not ship with their types.
+    Those of the families are inherited, so that a path reads them by name. `of` returns the options
+    of a family that Conch does not ship, with their types.
     """
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
@@ -234,7 +234,7 @@ class RecognitionOptions(FamilyOptions):
     def _best(cls, sent: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
         """Return options with the default decoder, or with the first that takes what was sent.
 
-        That is for a named model: its server alone knows which it has.
+        A named model takes the first: its server alone knows which decoder it has.
         """
         if not sent.get("model") or "decoder" in sent:
             return cls._meant(sent, live=live)

@@ -54,7 +54,7 @@ def read_replacements(rules: str) -> Replacements | None:
 
 
 def replacements_of(forms: Iterable[tuple[str, str]]) -> Replacements:
-    """Return rules of at least one pair of a heard and a written form."""
+    """Return rules for pairs of a heard and a written form, at least one."""
     longest_first = sorted(forms, key=lambda pair: -len(pair[0]))
     pattern = "|".join(_pattern(spoken) for spoken, _ in longest_first)
     return Replacements(re.compile(pattern, re.IGNORECASE), tuple(new for _, new in longest_first))

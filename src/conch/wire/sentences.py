@@ -54,7 +54,7 @@ def sentences(
 class Phrases:
     """The sentences of a text that is still written, each as soon as no further text changes it.
 
-    They are those of the whole text, however it is cut.
+    However the text is cut, they are the sentences of the whole.
     """
 
     def __init__(self) -> None:

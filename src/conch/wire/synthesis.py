@@ -161,7 +161,7 @@ class SpokenSentence:
     """With the option `timestamps`."""
 
     def later(self, seconds: float) -> "SpokenSentence":
-        """Return the sentence as it is when it begins later."""
+        """Return the sentence with times that are some seconds later."""
         return replace(
             self,
             start=round(self.start + seconds, 4),
@@ -177,7 +177,7 @@ class SpokenSentence:
 class Spoken:
     """What was spoken. A chunk of a streamed answer has the sentences that begin in it.
 
-    The last one has no audio, and the figures of all.
+    The last chunk has no audio, and the figures of all.
     """
 
     duration: float
@@ -194,7 +194,7 @@ class Spoken:
     """With the option `reference`: cosine of how both sound, as far as the model can say."""
 
     def later(self, seconds: float) -> "Spoken":
-        """Return it as it is when it begins later, behind other audio."""
+        """Return the answer as it is behind other audio, which takes some seconds."""
         sentences = tuple(item.later(seconds) for item in self.sentences)
         return replace(self, duration=round(seconds + self.duration, 4), sentences=sentences)
 

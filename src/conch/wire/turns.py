@@ -20,7 +20,7 @@ Time = TypeVar("Time", int, float)
 
 
 def closed(spans: Iterable[tuple[Time, Time]], pause: Time) -> list[tuple[Time, Time]]:
-    """Return spans in order, those as one that overlap or have a shorter pause between them."""
+    """Return spans in order; those that overlap, or have a shorter pause between them, are one."""
     merged: list[tuple[Time, Time]] = []
     for start, end in sorted(spans):
         if merged and start - merged[-1][1] < pause:
@@ -31,10 +31,7 @@ def closed(spans: Iterable[tuple[Time, Time]], pause: Time) -> list[tuple[Time, 
 
 
 def joined_turns(turns: Iterable[Turn], least_s: float = 0.0) -> list[Turn]:
-    """Return turns in order of their starts, without pauses shorter than PAUSE_S.
-
-    Of the turns that are left, those shorter than `least_s` are dropped.
-    """
+    """Close pauses shorter than PAUSE_S; return the turns of at least `least_s`, by their start."""
     spans: dict[str, list[tuple[float, float]]] = {}
     for turn in turns:
         spans.setdefault(turn.speaker, []).append((turn.start, turn.end))
@@ -48,10 +45,10 @@ def joined_turns(turns: Iterable[Turn], least_s: float = 0.0) -> list[Turn]:
 
 
 def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
-    """Return a segment whose words have their speakers, and that has the one of most of them.
+    """Return a segment with the speaker of each word, and with the speaker of most words.
 
-    A word belongs to who speaks most of it, or else to who speaks nearest to it. Where two speak
-    at once, the words that were recognised may so be given to either.
+    A word belongs to who speaks most of it, or else to who speaks nearest to it. Where two speak at
+    once, the words that were recognised may so be given to either.
     """
     if not segment.text:
         return segment
@@ -64,9 +61,9 @@ def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
 def with_speakers_near(
     segments: Iterable[Segment], turns: Iterable[Turn]
 ) -> Iterator[tuple[Segment, Segment]]:
-    """Yield each segment, and the same with speakers if there are turns within NEAR_S of it.
+    """Yield each segment twice: as it is, and with speakers if there are turns within NEAR_S of it.
 
-    Both are in order of their starts, so that a day of them takes a second.
+    Segments and turns are in order of their starts, so that a day of them takes a second.
     """
     later, near = deque(turns), deque[Turn]()
     for segment in segments:
