@@ -212,8 +212,8 @@ def test_eight_channels_keep_their_order():
             out.mux(stream.encode(piece))
     file = AudioFile(buffer.getvalue())
     assert file.num_channels == 8
-    found = np.concatenate(list(file.blocks(10_000)))
-    np.testing.assert_allclose(found, samples, atol=0.01)  # it is written in 8 bit
+    result = np.concatenate(list(file.blocks(10_000)))
+    np.testing.assert_allclose(result, samples, atol=0.01)  # it is written in 8 bit
 
 
 def test_blocks_are_bounded_and_the_file_is_closed_with_them(speech):
@@ -352,8 +352,8 @@ def test_files_that_were_joined_are_all_heard(kind, is_stereo, speech):
     assert len(waveform) == pytest.approx(6 * RATE, abs=0.3 * RATE)
     assert correlation(waveform[-3 * RATE :], second) > 0.9
     if kind not in ("m4a", "w64"):  # an index at the end; a length that FFmpeg keeps to itself
-        found = from_pipe(data)
-        assert len(found) == pytest.approx(len(waveform), abs=0.1 * RATE)
+        result = from_pipe(data)
+        assert len(result) == pytest.approx(len(waveform), abs=0.1 * RATE)
 
 
 def from_pipe(data: bytes) -> np.ndarray:

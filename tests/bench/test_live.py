@@ -22,9 +22,9 @@ BENCHMARK = LiveBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
 def record(text: str = "", error: str = "", chunk_s: list[float] | None = None) -> StreamRecord:
     """Return the record of a stream of a second that says "a b"."""
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
-    found = StreamRecord(script, has_second_pass=False)
-    found.text, found.error, found.chunk_s = text, error, chunk_s or []
-    return found
+    result = StreamRecord(script, has_second_pass=False)
+    result.text, result.error, result.chunk_s = text, error, chunk_s or []
+    return result
 
 
 def test_streams_say_utterances_in_turn_with_pauses():
@@ -135,8 +135,8 @@ def test_the_largest_number_that_keeps_up_is_found(first, limit):
 
     runs = [measured(first)]
     runs += largest(measured, runs)
-    found = max((run.streams for run in runs if run.keeps_up), default=0)
-    assert found <= limit <= found + max(1, found // 7 + 1)
+    result = max((run.streams for run in runs if run.keeps_up), default=0)
+    assert result <= limit <= result + max(1, result // 7 + 1)
     assert len(runs) < 12
 
 

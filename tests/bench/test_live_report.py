@@ -11,14 +11,14 @@ from conch.wire.options import RecognitionOptions
 
 
 def report(*runs: LiveRun, scoring: Scoring = ENGLISH_WORDS) -> str:
-    found = LiveReport(
+    result = LiveReport(
         header=header("live", LiveBenchmark(manifest=Path("none"))).with_triton("2.51.0"),
         options=RecognitionOptions(),
         scoring=scoring.title,
         best=runs[0],
         runs=runs,
     )
-    return markdown(found)
+    return markdown(result)
 
 
 def test_a_run_is_a_row() -> None:
@@ -47,7 +47,7 @@ def test_a_run_is_a_row() -> None:
 def test_the_table_names_the_error_rate_and_the_normaliser() -> None:
     run = live_run([], 640, ENGLISH_WORDS)
     assert "| WER % |" in report(run)
-    found = report(run, scoring=Scoring.of("auto", "zh"))
-    assert "| CER % |" in found
-    assert "WER" not in found
-    assert "Error rates: CER, Whisper's basic normaliser, in simplified characters." in found
+    result = report(run, scoring=Scoring.of("auto", "zh"))
+    assert "| CER % |" in result
+    assert "WER" not in result
+    assert "Error rates: CER, Whisper's basic normaliser, in simplified characters." in result

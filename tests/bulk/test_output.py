@@ -143,8 +143,8 @@ def test_a_shard_of_another_version_is_named(kind: str, version: int) -> None:
         pytest.importorskip("pyarrow", reason="pyarrow is missing: it comes with the extra bulk")
     (row,) = rows("a.wav")
     content = shard_bytes(kind, [{**row, "schema": version}])
-    told = rf"x\.{kind} is a shard of version {version}; this Conch writes version {SCHEMA}: use"
-    with pytest.raises(BulkError, match=told):
+    message = rf"x\.{kind} is a shard of version {version}; this Conch writes version {SCHEMA}: use"
+    with pytest.raises(BulkError, match=message):
         rows_of(f"x.{kind}", content, ("id", "schema"))
 
 
@@ -160,9 +160,9 @@ def test_a_shard_appears_last_and_has_the_failures(tmp_path: Path) -> None:
 
 def test_files_next_to_the_shards_have_unique_names() -> None:
     names = ["/a/x.wav", "/a/x.mp3", "s3://b/x.wav", "/../x"]
-    found = [format_path(Source(name, name), "srt") for name in names]
+    result = [format_path(Source(name, name), "srt") for name in names]
     expected = ["a/x.wav.srt", "a/x.mp3.srt", "s3/b/x.wav.srt", "_/x.srt"]
-    assert found == [f"_files/srt/{name}" for name in expected]
+    assert result == [f"_files/srt/{name}" for name in expected]
 
 
 def test_no_file_has_the_secret_of_a_url_in_its_name() -> None:
@@ -199,8 +199,8 @@ def test_an_id_that_no_file_can_have_is_an_error_of_its_row(name: str, tmp_path:
     job, output = Job(str(tmp_path), "", formats=("txt", "json")), Output(str(tmp_path))
     call = Source("call", "call.wav")
     assert write_formats(job, output, call, Answer(SAID)) == Answer(SAID)
-    found = write_formats(job, output, Source(name, "b.wav"), Answer(SAID, None, 2.0))
-    row = row_of(Source(name, "b.wav"), found, {})
+    result = write_formats(job, output, Source(name, "b.wav"), Answer(SAID, None, 2.0))
+    row = row_of(Source(name, "b.wav"), result, {})
     assert (row["text"], row["error_code"]) == (None, "INVALID_REQUEST")
     assert row["error"].startswith("no file of --format can have this id: cannot write ")
     assert (tmp_path / "_files/txt/call.txt").read_text() == "good day\n"
@@ -263,8 +263,10 @@ def test_an_output_of_other_options_is_left_alone(job: Job, audio: str) -> None:
         run([audio], replace(job, shard_format="parquet"), Mock())
     for version in (SCHEMA - 1, SCHEMA + 1):
         Output(job.out).write(RUN, json.dumps({"schema": version}).encode())
-        told = f"holds shards of version {version}; this Conch writes version {SCHEMA}: use another"
-        with pytest.raises(BulkError, match=told):
+        message = (
+            f"holds shards of version {version}; this Conch writes version {SCHEMA}: use another"
+        )
+        with pytest.raises(BulkError, match=message):
             run([audio], job, Mock())
     Output(job.out).remove(RUN)
     with pytest.raises(BulkError, match=r"holds shards, but not _conch/run\.json"):

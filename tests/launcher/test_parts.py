@@ -20,6 +20,7 @@ from conch.launcher.repositories import (
     check_unique,
     shipped_repositories,
 )
+from conch.processes import STUB
 from conch.wire.errors import ServerError
 from lab.model_repository import read_config
 
@@ -63,7 +64,7 @@ def make_server(root: Path, *stubs: str) -> Path:
     for name in ("libtriton_python.so", "triton_python_backend_utils.py"):
         (python / name).touch()
     for version in stubs:
-        stub = root / "python_backend_stubs" / version / installation.STUB
+        stub = root / "python_backend_stubs" / version / STUB
         stub.parent.mkdir(parents=True)
         stub.touch()
     return binary
@@ -75,21 +76,21 @@ def test_search_order_is_given_path_then_path_then_wheel(tmp_path: Path) -> None
     make_server(tmp_path / "wheel", "3.11")
     wheel, search_path = tmp_path / "wheel", str(on_path.parent)
 
-    found = installation.find_installation(given, search_path=search_path, wheel=wheel)
-    assert found == installation.Installation(
+    result = installation.find_installation(given, search_path=search_path, wheel=wheel)
+    assert result == installation.Installation(
         given, backend_directory=given.parents[1] / "backends"
     )
 
-    found = installation.find_installation(None, search_path=search_path, wheel=wheel)
-    assert found.tritonserver == on_path
-    assert found.python_backend is None
+    result = installation.find_installation(None, search_path=search_path, wheel=wheel)
+    assert result.tritonserver == on_path
+    assert result.python_backend is None
 
-    found = installation.find_installation(
+    result = installation.find_installation(
         None, search_path=str(tmp_path), wheel=wheel, python=(3, 11)
     )
-    assert found.tritonserver == wheel / "bin" / "tritonserver"
-    assert found.python_backend is not None
-    assert found.python_backend.stub.parent.name == "3.11"
+    assert result.tritonserver == wheel / "bin" / "tritonserver"
+    assert result.python_backend is not None
+    assert result.python_backend.stub.parent.name == "3.11"
 
 
 def test_nothing_found_says_what_was_searched(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_both_components_get_the_folder_and_keep_the_rest(
     tmp_path: Path, toy: Path, model_config: str
 ) -> None:
     config = ServerConfig(SHIPPED, weights={"whisper": str(toy)}, model_config=model_config)
-    found = made(config, tmp_path / "made")
-    bls, components = map(Path, found.model_repositories)
+    result = made(config, tmp_path / "made")
+    bls, components = map(Path, result.model_repositories)
     assert bls == SHIPPED[0]
     assert model_names([components]) == model_names([SHIPPED[1]])
     for name in model_names([components]):
@@ -116,9 +116,9 @@ def test_weights_of_ones_own_need_no_package(
     config = ServerConfig(SHIPPED, weights={"moonshine": str(tmp_path / "mine")})
     kept = with_weights(with_weight_folders(config))
     assert not kept.models, "nothing is left out"
-    found = made(kept, tmp_path / "made")
+    result = made(kept, tmp_path / "made")
     for name in moonshine.COMPONENTS:
-        path = Path(found.model_repositories[1]) / name / "config.pbtxt"
+        path = Path(result.model_repositories[1]) / name / "config.pbtxt"
         parsed = parsed_config(path)
         assert parsed is not None
         assert parsed.parameters["model"].string_value == str(tmp_path / "mine")

@@ -20,8 +20,8 @@ def test_text_becomes_a_value_of_the_options_type() -> None:
         "channels": "2",
         "mode": "two_pass",
     }
-    found = options_of_text(sent, all_options())
-    assert found == {
+    result = options_of_text(sent, all_options())
+    assert result == {
         "nbest": 3,
         "rescore": True,
         "vad": False,
@@ -33,7 +33,7 @@ def test_text_becomes_a_value_of_the_options_type() -> None:
         "channels": 2,
         "mode": "two_pass",
     }
-    assert [type(value) for value in found.values()] == [
+    assert [type(value) for value in result.values()] == [
         *(int, bool, bool, float, int, float, str, str, int, str)
     ]
     assert options_of_text({"channels": "split"}, all_options()) == {"channels": "split"}
