@@ -30,7 +30,7 @@ _SUMS = "sums.json"
 _LEFT_S = 86_400.0
 """Seconds after which nobody makes what was begun any more."""
 _BROKEN = (AttributeError, EOFError, OSError, TypeError, ValueError)
-"""What numpy and json raise for files that are cut short, missing or something else."""
+"""Exceptions of numpy and json for files that are cut short, missing or something else."""
 
 
 class NoCacheError(ConfigError):

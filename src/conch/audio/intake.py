@@ -58,7 +58,7 @@ _TYPES: Mapping[str, tuple[str, float]] = {
 }
 """Type and full scale of samples, by FFmpeg's names."""
 Said: TypeAlias = "SampleFormat | FloatArray | list[str]"
-"""What a decoder says: the form of samples, samples, and at the end warnings."""
+"""A message of a decoder: the format of samples, samples, or at the end warnings."""
 
 
 class _Pool:
@@ -181,7 +181,7 @@ class DecoderProcess(SocketEnd):
 
 
 class SampleFormat(msgspec.Struct, frozen=True):
-    """What a decoder says before its first samples."""
+    """The message of a decoder before its first samples."""
 
     rate: int
     """Hz."""

@@ -1,4 +1,4 @@
-"""What a process that decodes and the one that reads from it say to each other.
+"""Messages between a process that decodes and the one that reads from it.
 
 A message is a code of one byte, a length, and that many bytes. Nothing is unpickled: bytes of a
 stranger may have taken the decoder over.

@@ -103,7 +103,7 @@ def run(benchmark: LiveBenchmark) -> LiveReport:
 
 @dataclass(frozen=True, slots=True)
 class Observed(Generic[Record]):
-    """What became of the streams of one run."""
+    """The records of the streams of one run."""
 
     records: Sequence[Record]
     chunk_ms: int

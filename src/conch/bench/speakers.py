@@ -39,7 +39,7 @@ class SpeakerErrors:
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """What is missed, false and confused, each a fraction of the speech."""
+        """Missed, false and confused time, each a fraction of the speech."""
         parts = (self.missed_s, self.false_s, self.confused_s)
         missed, false, confused = (part / max(self.spoken_s, 1e-9) for part in parts)
         return missed, false, confused

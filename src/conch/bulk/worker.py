@@ -1,4 +1,4 @@
-"""What runs on the nodes of Ray: tasks that cut, actors that transcribe, and the node's server.
+"""Work on the nodes of Ray: tasks that cut, actors that transcribe, and the node's server.
 
 This package runs in the client's environment. The server may have another one, with another numpy,
 so only its command is known here: a process of `conch serve` that is started and watched.

@@ -1,4 +1,4 @@
-"""What to show of a live stream: final utterances, and below them lines in three shades that may
+"""Captions of a live stream: final utterances, and below them lines in three shades that may
 change, redrawn at the end of a terminal.
 """
 
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What to show after an answer."""
+    """The lines to show after an answer."""
 
     final: tuple[str, ...]
     """Utterances that became final with this answer, in order; none is empty."""

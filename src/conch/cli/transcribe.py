@@ -247,7 +247,7 @@ class Input:
     audio: bytes | str
     progress: FileProgress
     output: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
-    """Its texts for stdout; None is the end."""
+    """Texts for stdout; None is the end."""
 
 
 class Transcription:

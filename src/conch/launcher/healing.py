@@ -22,7 +22,7 @@ EMPTY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at a model's process showed."""
+    """The state of a model's process at one look."""
 
     model: str
 

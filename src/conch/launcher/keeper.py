@@ -54,7 +54,7 @@ class Keeper:
         self._closed = threading.Event()
         self._healing: dict[str, Future[set[int] | None]] = {}
         self._unhealed: dict[str, str] = {}
-        """What happened to the models that could not be loaded again."""
+        """Faults of the models that could not be loaded again, by model."""
         self._failures: Counter[str] = Counter()
         self._backoffs: defaultdict[str, Backoff] = defaultdict(lambda: Backoff(HEALTHY_S))
         self._stopped: dict[int, float] = {}

@@ -43,7 +43,7 @@ THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class LabelFilter:
-    """What is kept, and how."""
+    """The rule by which texts become labels."""
 
     max_cer: float
     text: Side = "a"

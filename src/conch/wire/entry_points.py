@@ -90,7 +90,7 @@ class Health(NamedTuple):
     models: tuple[str, ...] = ()
     """The values of the option `model`."""
     voices: tuple[str, ...] = ()
-    """What `conch.families.add_voices` takes."""
+    """Voices as `conch.families.add_voices` takes them."""
 
     def to_json(self) -> str:
         return json.dumps(self._asdict())

@@ -237,7 +237,7 @@ FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
     "rttm": to_rttm,
     "seglst": to_seglst,
 }
-"""What writes a transcript, by format; the second argument is the name of the recording."""
+"""Writers of a transcript, by format; the second argument is the name of the recording."""
 
 
 def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:

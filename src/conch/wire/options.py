@@ -356,7 +356,7 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def opinions(self) -> frozenset[Opinion]:
-        """What scores the hypotheses again. `rescorer` must not be auto."""
+        """Second scorers of the hypotheses. `rescorer` must not be auto."""
         opinions: set[Opinion] = set()
         if self.rescore:
             assert self.rescorer != "auto"
@@ -378,7 +378,7 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def rewriters(self) -> tuple[Rewriter, ...]:
-        """What rewrites the text after recognition and `replace`, and before `post`, in its order.
+        """Text steps after recognition and `replace`, and before `post`, in their order.
 
         The decoder's own text need not be rewritten as it follows options itself.
         """
@@ -393,7 +393,7 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def weights(self) -> Weights:
-        """What each opinion counts in rescoring: tuned values where none was sent."""
+        """Weight of each opinion in rescoring: tuned values where none was sent."""
         # Of two passes, the search of the first one may have fusion too.
         has_fusion = self.lm_fusion and self.takes("lm_fusion")
         sent = {
@@ -407,7 +407,7 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def fusion_weights(self) -> Weights:
-        """What the language model counts in the search: tuned values where none was sent."""
+        """Weights of the language model in the search: tuned values where none was sent."""
         sent = {"lm": self.lm_weight, "word_bonus": self.word_bonus}
         return _chosen(fusion_weights(self.decoder), sent)
 
@@ -456,7 +456,7 @@ RULES: tuple[Rule, ...] = (
         "get more hypotheses",
     ),
 )
-"""What of the options above does not go together. Those of families stand next to their options."""
+"""Rules on the options above. The rules of families stand next to their options."""
 
 
 def all_options() -> Mapping[str, "Field[Any]"]:

@@ -70,7 +70,7 @@ def findable(text: str) -> str:
 
 
 class _StandIns(dict[int, int]):
-    """What stands for a character in a `findable` text, by their code points."""
+    """Stand-ins for characters in a `findable` text, by their code points."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ _LONE = re.compile(
     r"(?:^|[\s(\"'“\u2018.])"
     r"(?:[A-Z]|Mrs?|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Sen|Col|Capt|Sgt|Lt|Rev|Fig|vs|No|pp?)$"
 )
-"""What a full stop behind it does not end: initials and titles."""
+"""Initials and titles, after which a full stop ends no sentence."""
 
 
 def sentences(
