@@ -51,10 +51,7 @@ class SocketEnd:
 
     def send(self, code: bytes, payload: bytes | bytearray = b"") -> None:
         """Send a message; raise an OSError if the other end is gone."""
-        parts: list[memoryview] = [
-            memoryview(HEAD.pack(code, len(payload))),
-            memoryview(payload),
-        ]
+        parts: list[memoryview] = [memoryview(HEAD.pack(code, len(payload))), memoryview(payload)]
         while parts:
             sent = os.writev(self._descriptor, parts)
             while parts and sent >= len(parts[0]):

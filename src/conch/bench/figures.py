@@ -253,12 +253,10 @@ class StreamRecord:
             self._num_words[index] = num_words
             # The current utterance, or the one that has just ended.
             spans = self.script.spans
-            spoken_index = max(
-                spoken_index for spoken_index, (start, _) in enumerate(spans) if start <= shown.at_s
-            )
-            if spoken_index not in self._partial_known:
-                self._partial_known.add(spoken_index)
-                self.first_partial_s.append(shown.at_s - spans[spoken_index][0])
+            latest = max(i for i, (start, _) in enumerate(spans) if start <= shown.at_s)
+            if latest not in self._partial_known:
+                self._partial_known.add(latest)
+                self.first_partial_s.append(shown.at_s - spans[latest][0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

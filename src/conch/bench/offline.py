@@ -206,10 +206,8 @@ def comparison(
 
 def columns_of(runs: Sequence[OfflineRun]) -> list[str]:
     """Return `COLUMNS`, with the CER where only characters were counted."""
-    accuracies = [run.figures.accuracy for run in runs]
-    is_cer = any(item.cer is not None for item in accuracies) and all(
-        item.wer is None for item in accuracies
-    )
+    rates = [run.figures.accuracy for run in runs]
+    is_cer = any(item.cer is not None for item in rates) and all(item.wer is None for item in rates)
     return ["CER %" if is_cer and column == "WER %" else column for column in COLUMNS]
 
 

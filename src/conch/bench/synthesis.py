@@ -179,15 +179,13 @@ async def _recognised(
 
     answers = await closed_loop(recognised, min(len(texts), len(load.outcomes)), RECOGNISED_AT_ONCE)
     pairs = [*zip(texts, (item.answer for item in answers.outcomes), strict=False)]
-    errors = [
-        ("", word_errors(text, transcript.text if transcript else "")) for text, transcript in pairs
-    ]
+    errors = [("", word_errors(text, answer.text if answer else "")) for text, answer in pairs]
     times = [
         difference
-        for outcome, (_, transcript) in zip(load.outcomes, pairs, strict=False)
-        if outcome.answer and transcript
+        for outcome, (_, answer) in zip(load.outcomes, pairs, strict=False)
+        if outcome.answer and answer
         for difference in start_differences(
-            outcome.answer.words, [word for part in transcript.segments for word in part.words]
+            outcome.answer.words, [word for part in answer.segments for word in part.words]
         )
     ]
     return accuracy(errors).wer, round(1000 * float(np.median(times)), 1) if times else None

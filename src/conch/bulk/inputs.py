@@ -20,7 +20,7 @@ opus qcp qt qta ra rf64 rm rmvb shn snd sph spx tak ts tta vob voc w64 wav wave 
 """
 SUFFIXES = frozenset(_SUFFIXES.split())
 """Suffixes of audio files in a folder. A file that is named itself may have any."""
-MOST_SUFFIXES = 8
+MOST_SHOWN = 8
 """Most suffixes in a message about files that were left out."""
 
 
@@ -70,10 +70,8 @@ def sources_of(
 
 def left_out_text(left_out: Counter[str]) -> str:
     """Return how many files were left out, by their suffixes."""
-    counts = ", ".join(
-        f"{number} {suffix}" for suffix, number in left_out.most_common(MOST_SUFFIXES)
-    )
-    more = ", …" if len(left_out) > MOST_SUFFIXES else ""
+    counts = ", ".join(f"{number} {suffix}" for suffix, number in left_out.most_common(MOST_SHOWN))
+    more = ", …" if len(left_out) > MOST_SHOWN else ""
     return f"{left_out.total()} files of folders are left out, as no audio by name: {counts}{more}"
 
 

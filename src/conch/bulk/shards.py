@@ -148,10 +148,7 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
     """Return the row of a recording, sent in `pieces`: its transcript, or why there is none."""
     language = code_of(options.get("language", "auto"))
     row: Row = {
-        **{
-            name: [] if isinstance(column_type, list) else None
-            for name, column_type in _COLUMNS.items()
-        },
+        **{name: [] if isinstance(dtype, list) else None for name, dtype in _COLUMNS.items()},
         "schema": SCHEMA,
         "id": _writable(source.id),
         "path": _writable(source.path),
@@ -220,11 +217,9 @@ def shard_bytes(shard_format: str, rows: Sequence[Row]) -> bytes:
     # The same rows that JSON lines hold, without NaN and with the same text.
     plain = [json.loads(line) for line in lines]
     for row in plain:
-        for name in (name for name, shard_format in _COLUMNS.items() if shard_format == _BY_NAME):
+        for name in (name for name, dtype in _COLUMNS.items() if dtype == _BY_NAME):
             row[name] = json.dumps(row[name], ensure_ascii=False)
-    schema = pyarrow.schema(
-        [(name, _arrow(shard_format)) for name, shard_format in _COLUMNS.items()]
-    )
+    schema = pyarrow.schema([(name, _arrow(dtype)) for name, dtype in _COLUMNS.items()])
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(plain, schema=schema), buffer)
     return buffer.getvalue()
@@ -251,14 +246,14 @@ def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> 
     return rows
 
 
-def _arrow(column_type: Any) -> "pyarrow.DataType":
+def _arrow(dtype: Any) -> "pyarrow.DataType":
     import pyarrow
 
-    if isinstance(column_type, list):
-        return pyarrow.list_(_arrow(column_type[0]))
-    if isinstance(column_type, dict):
-        return pyarrow.struct([(name, _arrow(item)) for name, item in column_type.items()])
-    return pyarrow.type_for_alias("string" if column_type == _BY_NAME else column_type)
+    if isinstance(dtype, list):
+        return pyarrow.list_(_arrow(dtype[0]))
+    if isinstance(dtype, dict):
+        return pyarrow.struct([(name, _arrow(item)) for name, item in dtype.items()])
+    return pyarrow.type_for_alias("string" if dtype == _BY_NAME else dtype)
 
 
 def _writable(name: str) -> str:

@@ -113,14 +113,12 @@ def _pieces(
     try:
         data = read_audio(unit.sources[unit.index])
         try:
-            cut_recording = read_cut(output, name)
+            whole = read_cut(output, name)
         except FileNotFoundError:
-            cut_recording = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
+            whole = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
             require(output, job.run)
-            write_cut(cut_recording)
-        for number, (piece, samples) in enumerate(
-            cutting.audio_of(data, options, cut_recording.pieces)
-        ):
+            write_cut(whole)
+        for number, (piece, samples) in enumerate(cutting.audio_of(data, options, whole.pieces)):
             yield replace(unit, piece=number, vad_state=piece.vad_state), samples.tobytes()
     except TranscriptionError as error:
         # It has one piece, which has failed.

@@ -31,11 +31,7 @@ is not kept.
 
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
 """
-ENROLMENT_OPTIONS: dict[str, Any] = {
-    "decoder": "none",
-    "speakers": "auto",
-    "speaker_embeddings": True,
-}
+ENROLMENT: dict[str, Any] = {"decoder": "none", "speakers": "auto", "speaker_embeddings": True}
 ENOUGH_S = 8.0
 """Seconds of speech from which on there is no hint."""
 SAME = 0.5
@@ -98,14 +94,9 @@ def run_add(args: argparse.Namespace) -> int:
     except ConfigError as error:
         raise UsageError(str(error)) from None
     headers, weights = given_server(args)
-    with (
-        server_url(args.url, [ENROLMENT_OPTIONS], weights) as url,
-        Client(url, headers=headers) as client,
-    ):
-        speakers = [
-            _alone(name, client.transcribe(name, **ENROLMENT_OPTIONS).speakers)
-            for name in args.files
-        ]
+    with server_url(args.url, [ENROLMENT], weights) as url, Client(url, headers=headers) as client:
+        names = args.files
+        speakers = [_alone(name, client.transcribe(name, **ENROLMENT).speakers) for name in names]
     sounds = _sounds(args.files, speakers)
     seconds = round(sum(item.seconds for item in speakers), 1)
     if seconds < ENOUGH_S:

@@ -157,9 +157,7 @@ def with_named_folders(config: ServerConfig) -> ServerConfig:
 
 def copies(config: ServerConfig) -> tuple[str, ...]:
     return tuple(
-        served_as(component, name)
-        for name, kind in _named_kinds(config)
-        for component in kind.components
+        served_as(component, name) for name, kind in _named(config) for component in kind.components
     )
 
 
@@ -172,13 +170,13 @@ def with_named_models(config: ServerConfig, directory: Path) -> ServerConfig:
         return config
     made = directory / "named"
     made.mkdir(parents=True)
-    for name, kind in _named_kinds(config):
+    for name, kind in _named(config):
         for component, model in folders_of_components(config, kind, "--model").items():
             link_with_folder(model, made / served_as(component, name), config, config.named[name])
     return replace(config, model_repositories=(*config.model_repositories, made), named={})
 
 
-def _named_kinds(config: ServerConfig) -> Iterator[tuple[str, ModelKind]]:
+def _named(config: ServerConfig) -> Iterator[tuple[str, ModelKind]]:
     return ((name, detect(folder)[0]) for name, folder in config.named.items())
 
 
