@@ -381,10 +381,8 @@ class _Piece:
 
     def _unreadable(self, error: Exception) -> AudioError:
         if self._size is not None:
-            content = description_of(self._reader.at, self._size)
-            return AudioError(
-                f"{self._name} cannot be decoded ({self._size} bytes): found {content}"
-            )
+            what = description_of(self._reader.at, self._size)
+            return AudioError(f"{self._name} cannot be decoded ({self._size} bytes): found {what}")
         said = getattr(error, "strerror", None) or str(error)
         # Without its index, FFmpeg reports a damaged MP4.
         return AudioError(

@@ -91,7 +91,7 @@ def speakers_of(turns: Sequence[Turn]) -> list[str]:
 def read_rttm(text: str, name: str) -> dict[str, list[Turn]]:
     """Return the turns of each recording in a text of NIST's format RTTM."""
     turns: dict[str, list[Turn]] = {}
-    for line_number, line in enumerate(text.splitlines(), 1):
+    for row, line in enumerate(text.splitlines(), 1):
         fields = line.split()
         if not fields or fields[0] != "SPEAKER":
             continue
@@ -100,9 +100,7 @@ def read_rttm(text: str, name: str) -> dict[str, list[Turn]]:
             turn = Turn(speaker, float(start), float(start) + float(length))
         except (IndexError, ValueError):
             form = "SPEAKER file 1 start length <NA> <NA> speaker"
-            raise BenchError(
-                f"{name}, line {line_number} takes {form}; it has: {line[:100]}"
-            ) from None
+            raise BenchError(f"{name}, line {row} takes {form}; it has: {line[:100]}") from None
         turns.setdefault(recording, []).append(turn)
     return turns
 

@@ -253,8 +253,7 @@ _BY_HTTP_STATUS: Mapping[int, type[ConchError]] = {
 def code_of(error: ConchError) -> str:
     """Return the code of an error of a server or of its client."""
     return next(
-        (code for error_class, code in _API_CODES.items() if isinstance(error, error_class)),
-        "server_error",
+        (code for cls, code in _API_CODES.items() if isinstance(error, cls)), "server_error"
     )
 
 

@@ -30,18 +30,16 @@ def words_of(item: "Field[Any]") -> tuple[str, ...]:
     if choices := item.metadata["choices"]:
         words: tuple[str, ...] = choices()
         return words
-    types = (item.type, *get_args(item.type))
-    return next(
-        (get_args(item_type) for item_type in types if get_origin(item_type) is Literal), ()
-    )
+    hints = (item.type, *get_args(item.type))
+    return next((get_args(hint) for hint in hints if get_origin(hint) is Literal), ())
 
 
 def type_of(item: "Field[Any]") -> type | None:
     """Return the type of the values that an option takes next to words, or None."""
     if item.metadata["choices"]:
         return None
-    types = (item.type, *get_args(item.type))
-    return next((item_type for item_type in types if isinstance(item_type, type)), None)
+    hints = (item.type, *get_args(item.type))
+    return next((hint for hint in hints if isinstance(hint, type)), None)
 
 
 def default_of(item: "Field[Any]") -> str:
