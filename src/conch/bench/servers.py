@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from conch.bench.memory import MemorySampler
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-NO_WEIGHTS = NO_HEADERS
 
 
 @contextmanager
 def server_of(
-    url: str | None, weights: Mapping[str, str] = NO_WEIGHTS, *, is_grpc: bool = False
+    url: str | None, weights: Mapping[str, str] = MappingProxyType({}), *, is_grpc: bool = False
 ) -> Iterator[tuple[str, "MemorySampler | None"]]:
     """Yield the address of a running server, or of a new one (HTTP or gRPC) with its memory."""
     if url is not None:
@@ -39,7 +38,7 @@ def server_of(
 @contextmanager
 def own_server(
     *model_repositories: Path,
-    weights: Mapping[str, str] = NO_WEIGHTS,
+    weights: Mapping[str, str] = MappingProxyType({}),
     is_grpc: bool = False,
 ) -> Iterator[tuple[str, "MemorySampler"]]:
     """Start a server; yield its address and its memory. Errors are those of its start."""

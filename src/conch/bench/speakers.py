@@ -84,10 +84,6 @@ def errors(
     )
 
 
-def speakers_of(turns: Sequence[Turn]) -> list[str]:
-    return sorted({turn.speaker for turn in turns})
-
-
 def read_rttm(text: str, name: str) -> dict[str, list[Turn]]:
     """Return the turns of each recording in a text of NIST's format RTTM."""
     turns: dict[str, list[Turn]] = {}
@@ -127,7 +123,7 @@ def matched(
 
 def activity(turns: Sequence[Turn], edges: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return who speaks between which edges, [speakers, edges - 1]."""
-    names = speakers_of(turns)
+    names = sorted({turn.speaker for turn in turns})
     active = np.zeros((len(names), len(edges) - 1), bool)
     for turn in turns:
         first, behind = np.searchsorted(edges, (turn.start, turn.end))

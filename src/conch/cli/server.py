@@ -73,15 +73,13 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
 
     Raise a UsageError if a header is wrong, or there are weights and --url.
     """
-    headers = headers_of(args)
-    weights = weights_of(args)
-    for name in weights:
-        if args.url:
-            flag = KINDS[name].flag
-            raise UsageError(
-                f"{flag} is for a server that this command starts, and --url names one that "
-                f"runs: start that one with conch serve {flag}"
-            )
+    headers, weights = headers_of(args), weights_of(args)
+    if weights and args.url:
+        flag = KINDS[next(iter(weights))].flag
+        raise UsageError(
+            f"{flag} is for a server that this command starts, and --url names one that runs: "
+            f"start that one with conch serve {flag}"
+        )
     return headers, weights
 
 

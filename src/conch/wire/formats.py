@@ -17,8 +17,8 @@ from typing import Any
 
 from conch.wire.errors import OptionError
 from conch.wire.joining import joined_text
-from conch.wire.result import Segment, Transcript, Turn, Word, strict_json
-from conch.wire.subtitles import Cue, cues, milliseconds, pieces_of, tokens_of
+from conch.wire.result import Segment, Transcript, Turn, strict_json
+from conch.wire.subtitles import Cue, cues, milliseconds, timed_words, tokens_of
 from conch.wire.turns import cut_by_speaker
 
 _LETTERS = string.ascii_uppercase
@@ -41,10 +41,11 @@ def to_ctm(transcript: Transcript, name: str) -> str:
     lines = []
     for number, segments in transcript.by_channel():
         begins = f"{recording_name(name)} {_channel(number)}"
-        confidences = (item for segment in segments for item in _confidences(segment))
-        for token, confidence in zip(tokens_of(segments), confidences, strict=True):
+        words = (word for segment in segments for word in timed_words(segment))
+        for token, word in zip(tokens_of(segments), words, strict=True):
             start, length = token.start_ms, max(1, token.end_ms - token.start_ms)
             times = f"{_seconds(start)} {_seconds(length)}"
+            confidence = "" if math.isnan(word.confidence) else f" {word.confidence:.4f}"
             lines.append(f"{begins} {times} {_word(token.text)}{confidence}\n")
     return "".join(lines)
 
@@ -72,7 +73,7 @@ def to_stm(transcript: Transcript, name: str) -> str:
             until_ms = max(milliseconds(segment.end), start_ms + 1)
             times = f"{_seconds(start_ms)} {_seconds(until_ms)}"
             label = ",".join(filter(None, ("o", _word(segment.language))))
-            text = " ".join(map(_word, _texts(segment)))
+            text = " ".join(_word(word.text) for word in timed_words(segment))
             who = _word(segment.speaker) or f"{file}-{channel}"
             written.append(f"{file} {channel} {who} {times} <{label}> {text}\n")
     return "".join(written)
@@ -127,20 +128,6 @@ def recording_name(name: str) -> str:
 def _channel(number: int) -> str:
     index = max(0, number - 1)
     return _LETTERS[index] if index < len(_LETTERS) else str(number)
-
-
-def _confidences(segment: Segment) -> list[str]:
-    """Return the column of each word; empty where the confidence is not known."""
-    confidences = [word.confidence for word in _timed(segment)] or [math.nan] * len(_texts(segment))
-    return ["" if math.isnan(confidence) else f" {confidence:.4f}" for confidence in confidences]
-
-
-def _texts(segment: Segment) -> Sequence[str]:
-    return [word.text for word in _timed(segment)] or pieces_of(segment.text)
-
-
-def _timed(segment: Segment) -> list[Word]:
-    return [word for word in segment.words if word.text.strip()]
 
 
 def _word(text: str) -> str:

@@ -13,11 +13,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
-from math import floor, inf
+from math import floor, inf, nan
 from typing import NamedTuple
 
 from conch.wire.joining import is_unspaced, is_within_syllable, separator, separators
-from conch.wire.result import Segment, Transcript
+from conch.wire.result import Segment, Transcript, Word
 from conch.wire.turns import cut_by_speaker
 
 MAX_LINE_CHARS = 42
@@ -279,31 +279,32 @@ def tokens_of(segments: Sequence[Segment]) -> list[SpacedWord]:
     tokens: list[SpacedWord] = []
     said = ""
     for segment in segments:
-        timed = _timed(segment)
-        spaces = separators(segment.text, [text for text, _, _ in timed])
-        for index, (text, start, end) in enumerate(timed):
-            space = spaces[index] if index else separator(said, text)
-            start_ms = milliseconds(start)
+        words = timed_words(segment)
+        spaces = separators(segment.text, [word.text for word in words])
+        for index, word in enumerate(words):
+            space = spaces[index] if index else separator(said, word.text)
+            start_ms = milliseconds(word.start)
             if tokens:
                 before = tokens[-1]
                 start_ms = max(start_ms, before.start_ms + 1)
                 tokens[-1] = before._replace(end_ms=min(before.end_ms, start_ms))
-            tokens.append(SpacedWord(space, text, start_ms, max(milliseconds(end), start_ms)))
-            said = text
+            end_ms = max(milliseconds(word.end), start_ms)
+            tokens.append(SpacedWord(space, word.text, start_ms, end_ms))
+            said = word.text
     return tokens
 
 
-def _timed(segment: Segment) -> list[tuple[str, float, float]]:
-    """Return words with their times; those of the text, by their length, if none is timed."""
-    words = [(word.text.strip(), word.start, word.end) for word in segment.words]
-    if words := [item for item in words if item[0]]:
+def timed_words(segment: Segment) -> list[Word]:
+    """Return the words; if none is timed, those of the text, with times by their length."""
+    words = [replace(word, text=word.text.strip()) for word in segment.words]
+    if words := [word for word in words if word.text]:
         return words
     texts = pieces_of(segment.text)
     ends = list(accumulate(map(columns, texts)))
     scale = (segment.end - segment.start) / max([1, *ends])
     starts = [0, *ends]
     return [
-        (text, segment.start + start * scale, segment.start + end * scale)
+        Word(text, segment.start + start * scale, segment.start + end * scale, nan)
         for text, start, end in zip(texts, starts, ends, strict=False)
     ]
 

@@ -53,9 +53,8 @@ def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
     if not segment.text:
         return segment
     words = words_with_speakers(segment.words, turns)
-    return replace(
-        segment, words=words, speaker=_speaker_of_most(words) or _speaker(segment, turns)
-    )
+    speaker = _speaker_of_most(words) or speaker_of(segment.start, segment.end, turns)
+    return replace(segment, words=words, speaker=speaker)
 
 
 def with_speakers_near(
@@ -74,7 +73,7 @@ def with_speakers_near(
 
 
 def words_with_speakers(words: Sequence[Word], turns: Sequence[Turn]) -> tuple[Word, ...]:
-    return tuple(replace(word, speaker=_speaker(word, turns)) for word in words)
+    return tuple(replace(word, speaker=speaker_of(word.start, word.end, turns)) for word in words)
 
 
 def cut_by_speaker(segment: Segment) -> list[Segment]:
@@ -121,10 +120,6 @@ def speaker_of(start: float, end: float, turns: Sequence[Turn]) -> str:
         return max(seconds, key=seconds.__getitem__)
     nearest = min(turns, key=lambda turn: max(turn.start - end, start - turn.end), default=None)
     return nearest.speaker if nearest else "A"
-
-
-def _speaker(item: Segment | Word, turns: Sequence[Turn]) -> str:
-    return speaker_of(item.start, item.end, turns)
 
 
 def _speaker_of_most(words: Sequence[Word]) -> str:
