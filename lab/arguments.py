@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from conch.cli.arguments import add_flags, number
-from conch.cli.bench_arguments import count
+from conch.cli.bench import count
 from conch.wire.errors import BenchError
 from lab.recordings.joined import Joining
 

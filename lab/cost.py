@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from conch.bench.figures import StreamRecord
 from conch.bench.live import LiveBenchmark, all_streams, scripts
-from conch.bench.live_figures import StreamRecord
 from conch.bench.load import Offer
 from conch.bench.offline import send_all
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import own_server
-from conch.scoring.tables import number, table
+from conch.scoring.error_rates import number, table
 from conch.wire.errors import ConchError
 from lab.arguments import script_parser
 from lab.growth.benchmark import at_16_khz, clips, joined

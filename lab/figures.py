@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from conch.bench.figures import Latency, latency_ms, rtfx
 from conch.bench.header import Flat
-from conch.bench.load import Load
+from conch.bench.load import LoadResult
 from conch.bench.offline import Measured, OfflineRun
 from conch.scoring.error_rates import (
     ENGLISH_WORDS,
@@ -15,7 +15,7 @@ from conch.scoring.error_rates import (
     accuracy,
     language_of_texts,
 )
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Transcript
 from lab.alignment import Alignment, DeletedRun, align, reference_words
 from lab.baselines import faster_whisper, sherpa_onnx_moonshine
@@ -29,7 +29,7 @@ Options = faster_whisper.Options | sherpa_onnx_moonshine.Options
 class Spoken:
     """An utterance and its recognised text."""
 
-    utterance: Utterance
+    utterance: ManifestEntry
     duration_s: float
     text: str
     scoring: Scoring = ENGLISH_WORDS
@@ -116,7 +116,7 @@ def judged_run(measured: Measured) -> JudgedRun:
 
 def answered(measured: Measured) -> list[Spoken]:
     """Return the recognised texts of the recordings without an error."""
-    load: Load[Transcript] = measured.load
+    load: LoadResult[Transcript] = measured.load
     scorings = scorings_of(measured)
     return [
         Spoken(sample.utterance, sample.duration_s, outcome.answer.text, scoring)
@@ -129,7 +129,7 @@ def answered(measured: Measured) -> list[Spoken]:
 
 def scorings_of(measured: Measured) -> list[Scoring]:
     """Return how the text of each recording is compared, as `conch bench offline` does it."""
-    load: Load[Transcript] = measured.load
+    load: LoadResult[Transcript] = measured.load
     detected = {
         item.index: item.answer.language for item in load.outcomes if item.answer is not None
     }
@@ -141,7 +141,7 @@ def scorings_of(measured: Measured) -> list[Scoring]:
 
 
 def baseline_figures(
-    utterances: Sequence[Utterance],
+    utterances: Sequence[ManifestEntry],
     durations_s: Sequence[float],
     run: BaselineRun,
     options: Options,
@@ -201,7 +201,7 @@ def _aligned(spoken: Spoken) -> Alignment:
     return align(words, spoken.text, scoring) if words else Alignment(WordErrors(scoring=scoring))
 
 
-def _deleted_words(utterance: Utterance, run: DeletedRun) -> DeletedWords:
+def _deleted_words(utterance: ManifestEntry, run: DeletedRun) -> DeletedWords:
     return DeletedWords(
         path=str(utterance.path),
         start=round(run.start_s, 2),

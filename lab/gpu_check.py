@@ -18,9 +18,8 @@ from conch.client import Client
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import shipped_repositories
-from conch.scoring.error_rates import word_error_rate
-from conch.scoring.manifest import Utterance, read_manifest
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table, word_error_rate
+from conch.scoring.manifest import ManifestEntry, read_manifest
 from conch.wire.errors import ConchError
 from lab.arguments import script_parser
 from lab.waveforms import waveform_of
@@ -51,11 +50,11 @@ LIVE_PATHS: Mapping[str, Mapping[str, Any]] = {
 CHUNK = SAMPLE_RATE * 640 // 1000
 
 
-def transcribed(client: Client, utterance: Utterance, options: Mapping[str, Any]) -> str:
+def transcribed(client: Client, utterance: ManifestEntry, options: Mapping[str, Any]) -> str:
     return client.transcribe(utterance.path, **options).text
 
 
-def lived(client: Client, utterance: Utterance, options: Mapping[str, Any]) -> str:
+def lived(client: Client, utterance: ManifestEntry, options: Mapping[str, Any]) -> str:
     """Return the text of a recording that is sent as a live stream."""
     waveform = waveform_of(utterance.path)
     last = (len(waveform) - 1) // CHUNK * CHUNK

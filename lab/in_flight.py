@@ -13,13 +13,13 @@ from pathlib import Path
 from statistics import median
 
 from conch.cli.arguments import positive
-from conch.cli.bench_arguments import counts
+from conch.cli.bench import counts
 from conch.component import Outputs, Row
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.encoder import MAX_S, EncoderComponent, MoonshineConfig
+from conch.scoring.error_rates import table
 from conch.scoring.manifest import read_manifest, select
-from conch.scoring.tables import table
 from conch.wire.errors import ConchError
 from lab.arguments import script_parser
 from lab.waveforms import waveform_of

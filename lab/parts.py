@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedUtterance(Utterance):
+class JoinedUtterance(ManifestEntry):
     """A recording made of joined utterances; `text` is theirs."""
 
     parts: tuple[Part, ...] = ()
     """Parts of the recording, in order."""
 
 
-def parts_of(utterance: Utterance, duration_s: float) -> tuple[Part, ...]:
+def parts_of(utterance: ManifestEntry, duration_s: float) -> tuple[Part, ...]:
     """Return the parts of a joined recording; any other one is a single part."""
     if isinstance(utterance, JoinedUtterance):
         return utterance.parts

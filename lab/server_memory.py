@@ -21,7 +21,7 @@ from conch.bench.memory import Memory, process_tree, tree_memory
 from conch.cli.demo import SPEECH
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
-from conch.scoring.tables import table
+from conch.scoring.error_rates import table
 from conch.wire.errors import ConchError
 from conch.wire.needs import PATHS, components_of
 from conch.wire.options import RecognitionOptions

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.audio import worker, workers
+from conch.audio import intake, worker
 from conch.bls.failover import REMEMBER_S
 from conch.bls.relay import PATIENCE_S
 from conch.client.poison import MAX_NAMES, REMEMBERED_S
@@ -187,7 +187,7 @@ def bounds_of_sessions() -> list[Bound]:
         ),
         Bound(
             "decoders of audio: their number",
-            f"one for a file that is read, or a live container; {workers.MAX_IDLE} idle",
+            f"one for a file that is read, or a live container; {intake.MAX_IDLE} idle",
             f"{INTAKE}::test_few_decoders_are_kept",
         ),
     ]

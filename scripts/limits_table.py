@@ -30,8 +30,8 @@ from conch.synthesis.service import SynthesisConfig
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.known_speakers import MAX_KNOWN, MAX_NAME
+from conch.wire.named_models import MAX_POST
 from conch.wire.replacements import MAX_FORM, MAX_RULES
-from conch.wire.text_steps import MAX_POST
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "guide" / "operating.md"

@@ -29,8 +29,8 @@ STANDS_ON = {
 }
 """Families that others use: those must go with them."""
 PARTS = {
-    "bench": {"cli.bench", "cli.bench_arguments"},
-    "bulk": {"cli.agree", "cli.bulk", "cli.file_bar", "pseudo_labels"},
+    "bench": {"cli.bench"},
+    "bulk": {"cli.agree", "cli.bulk", "pseudo_labels"},
     "deploy": {"cli.deploy", "cli.models"},
     "gateway.riva": set(),
     "gateway.wyoming": set(),

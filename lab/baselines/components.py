@@ -21,12 +21,7 @@ from conch.families.funasr.online import OnlineEncoder, OnlineParaformer
 from conch.families.funasr.paraformer import Paraformer
 from conch.families.funasr.sense_voice import SenseVoice
 from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
-from conch.families.search.graphs import (
-    DecoderConfig,
-    FolderConfig,
-    LiveConfig,
-    RecordingsConfig,
-)
+from conch.families.search.graphs import DecoderConfig, FolderConfig, LiveConfig, RecordingsConfig
 from conch.families.transducer import decoder as transducer
 from conch.families.transducer.encoder import TransducerEncoder, TransducerStreamingEncoder
 

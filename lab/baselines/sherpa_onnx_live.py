@@ -27,10 +27,10 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 
+from conch.bench.figures import Script, StreamRecord, live_run
 from conch.bench.live import LiveBenchmark, prepared, scripts
-from conch.bench.live_figures import Script, StreamRecord, figures
 from conch.bench.memory import MemorySampler
-from conch.cli.bench_arguments import counts
+from conch.cli.bench import counts
 from conch.families.transducer.folder import read_transducer
 from conch.wire.errors import BenchError
 from lab.arguments import script_parser, seconds
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             before = memory.cpu_s()
             records = asyncio.run(all_streams(port, said))
             used_s = sum(memory.cpu_since(before).values())
-            run = figures(records, benchmark.chunk_ms, scoring, used_s, memory.peak())
+            run = live_run(records, benchmark.chunk_ms, scoring, used_s, memory.peak())
         wer, end = 100 * (run.wer or 0.0), run.end_ms
         cells = (streams, run.cpu_s_per_audio_s, end.p50, end.p99, f"{wer:.2f}", run.peak_memory_mb)
         print(f"| {' | '.join(map(str, cells))} |", flush=True)

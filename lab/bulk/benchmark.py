@@ -16,11 +16,10 @@ from statistics import median
 import numpy as np
 import soundfile
 
-from conch.bench.header import Flat, Header
-from conch.bench.report import origin
+from conch.bench.header import Flat, Header, origin
 from conch.bench.servers import server_of, triton_version
 from conch.cli.demo import SPEECH
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 from conch.wire.errors import BenchError
 from lab.header import lab_header
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.scoring.tables import number, table
+from conch.scoring.error_rates import number, table
 from lab.capacity.capacity import ENCODERS, WINDOW_S, Encoder, value, works
 
 DOCS = Path(__file__).parents[2] / "docs"

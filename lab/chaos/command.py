@@ -4,15 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from conch.cli.arguments import (
-    Subparsers,
-    UsageError,
-    add_command,
-    add_flags,
-    number,
-    positive,
-)
-from conch.cli.bench_arguments import add_output, count, write_report
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
+from conch.cli.bench import add_output, count, write_report
 from lab.arguments import settings_of
 
 CHAOS_EPILOG = """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from conch.wire.option_values import kind_of, words_of
+from conch.wire.option_values import type_of, words_of
 from conch.wire.options import all_options
 
 Item = TypeVar("Item")
@@ -102,7 +102,7 @@ def _option(item: "Field[Any]") -> st.SearchStrategy[tuple[str, Any]]:
     ranges: list[st.SearchStrategy[Any]] = [values()]
     if words := words_of(item):
         ranges.append(st.sampled_from(words))
-    kind, low, high = kind_of(item), item.metadata["low"], item.metadata["high"]
+    kind, low, high = type_of(item), item.metadata["low"], item.metadata["high"]
     if kind is bool:
         ranges.append(st.booleans())
     elif kind is str:

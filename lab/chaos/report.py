@@ -5,8 +5,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from conch.bench.report import machine_line
-from conch.scoring.tables import number, table
+from conch.bench.header import machine_line
+from conch.scoring.error_rates import number, table
 from lab.chaos.answers import OUTCOMES
 from lab.chaos.campaign import ChaosReport
 from lab.chaos.strikes import Strike

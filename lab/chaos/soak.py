@@ -13,20 +13,10 @@ from tempfile import mkdtemp
 
 import psutil
 
-from conch.bench.header import Flat, Header
-from conch.bench.report import machine_line
+from conch.bench.header import Flat, Header, machine_line
 from conch.bench.servers import triton_version
-from conch.scoring.tables import number, table
-from lab.chaos.honest import (
-    BY_GATEWAY,
-    BY_GRPC,
-    CTC,
-    LIVE,
-    NGRAM,
-    RECORDING,
-    Honest,
-    kinds_of,
-)
+from conch.scoring.error_rates import number, table
+from lab.chaos.honest import BY_GATEWAY, BY_GRPC, CTC, LIVE, NGRAM, RECORDING, Honest, kinds_of
 from lab.chaos.progress import say
 from lab.chaos.served import Serve
 from lab.header import lab_header

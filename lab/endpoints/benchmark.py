@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.header import Flat, Header
+from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
-from conch.bench.report import origin
 from conch.bench.servers import triton_version
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.live.turn_end import FINISHED
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 from lab.endpoints.made_turns import made_turns
 from lab.endpoints.replay import (
     SIGNS,

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, positive
-from conch.cli.bench_arguments import OPTION, URL, add_output, count, options_of, write_report
+from conch.cli.bench import OPTION, URL, add_output, count, options_of, write_report
 from lab.arguments import settings_of
 
 EPILOG = """

@@ -16,12 +16,11 @@ import numpy as np
 import soundfile
 
 from conch.bench.figures import Latency, latency_ms, rtfx
-from conch.bench.header import Flat, Header
-from conch.bench.report import origin
+from conch.bench.header import Flat, Header, origin
 from conch.bench.servers import server_of, triton_version
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
-from conch.scoring.tables import number, table
+from conch.scoring.error_rates import number, table
 from conch.wire.errors import ConchError, OverloadedError
 from lab.header import lab_header
 

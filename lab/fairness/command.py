@@ -3,7 +3,7 @@
 import argparse
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, positive
-from conch.cli.bench_arguments import URL, add_output, write_report
+from conch.cli.bench import URL, add_output, write_report
 from lab.arguments import settings_of
 
 EPILOG = """

@@ -17,14 +17,13 @@ from typing import Any
 
 import soundfile
 
-from conch.bench.header import Flat, Header
-from conch.bench.report import origin
+from conch.bench.header import Flat, Header, origin
 from conch.bench.samples import Choice
 from conch.bench.servers import triton_version
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.component import Array
-from conch.scoring.tables import number, table
+from conch.scoring.error_rates import number, table
 from conch.wire.errors import BenchError
 from lab.header import lab_header
 from lab.recordings.files import write_recordings

@@ -3,14 +3,7 @@
 import argparse
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, positive
-from conch.cli.bench_arguments import (
-    OPTION,
-    URL,
-    add_input,
-    add_output,
-    options_of,
-    write_report,
-)
+from conch.cli.bench import OPTION, URL, add_input, add_output, options_of, write_report
 from lab.arguments import settings_of
 
 EPILOG = """

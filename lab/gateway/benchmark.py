@@ -32,7 +32,7 @@ from conch.bench.memory import cpu_by_process
 from conch.bench.servers import triton_version
 from conch.client import AsyncClient
 from conch.launcher import ServerConfig, TritonServer
-from conch.scoring.tables import number, table
+from conch.scoring.error_rates import number, table
 from conch.wire.errors import BenchError
 from lab.header import lab_header
 

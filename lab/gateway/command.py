@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, number, positive
-from conch.cli.bench_arguments import add_counts, add_output, write_report
+from conch.cli.bench import add_counts, add_output, write_report
 from conch.cli.demo import SPEECH
 from lab.arguments import settings_of
 

@@ -17,10 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.figures import RunFigures, run_figures
+from conch.bench.figures import LiveRun, RunFigures, StreamRecord, live_run, run_figures
 from conch.bench.header import Flat, Header
 from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
-from conch.bench.live_figures import LiveRun, StreamRecord, figures
 from conch.bench.load import Offer
 from conch.bench.memory import Memory, MemorySampler
 from conch.bench.offline import send_all
@@ -29,7 +28,7 @@ from conch.bench.servers import own_server, triton_version
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from lab.cpu import ORCHESTRATION, share_of
 from lab.header import lab_header
 from lab.waveforms import resampled
@@ -154,7 +153,7 @@ def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]
     endless = np.resize(audio, len(audio) + size)
     return [
         Sample(
-            Utterance(Path(f"{length_s}s-{index}"), ""),
+            ManifestEntry(Path(f"{length_s}s-{index}"), ""),
             endless[start : start + size],
             SAMPLE_RATE,
             float(length_s),
@@ -225,7 +224,7 @@ def _streams(
         before = memory.cpu_s()
         records = asyncio.run(all_streams(url, said, live, StreamRecord))
         used_s = sum(memory.cpu_since(before).values())
-        found = figures(records, live.chunk_ms, ENGLISH_WORDS, used_s)
+        found = live_run(records, live.chunk_ms, ENGLISH_WORDS, used_s)
     return StreamsRow(figures=found, taken=taken(found.audio_s))
 
 

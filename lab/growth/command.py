@@ -3,7 +3,7 @@
 import argparse
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, output, positive
-from conch.cli.bench_arguments import LIMIT, add_counts, add_input, add_output, write_report
+from conch.cli.bench import LIMIT, add_counts, add_input, add_output, write_report
 from conch.scoring import require
 from lab.arguments import settings_of
 

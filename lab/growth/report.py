@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conch.bench.figures import RunFigures
-from conch.bench.report import machine_line
-from conch.scoring.tables import number, percent, table
+from conch.bench.header import machine_line
+from conch.scoring.error_rates import number, percent, table
 from lab.growth.benchmark import Cost, GrowthReport, RecordingsRow, Taken
 from lab.panels import panels
 

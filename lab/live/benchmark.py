@@ -9,16 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from conch.bench.figures import Script
 from conch.bench.header import Flat, Header
-from conch.bench.live import (
-    LiveBenchmark,
-    all_runs,
-    best_of,
-    observed,
-    prepared,
-    scripts,
-)
-from conch.bench.live_figures import Script
+from conch.bench.live import LiveBenchmark, all_runs, best_of, observed, prepared, scripts
 from conch.bench.servers import server_of, triton_version
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, word_error_rate
 from conch.wire.options import RecognitionOptions

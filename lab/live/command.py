@@ -3,8 +3,7 @@
 import argparse
 
 from conch.cli.arguments import Subparsers, add_command
-from conch.cli.bench import add_streams, live_benchmark_of
-from conch.cli.bench_arguments import add_output, write_report
+from conch.cli.bench import add_output, add_streams, live_benchmark_of, write_report
 
 EPILOG = """
 examples:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conch.bench.figures import Latency, latency_ms
+from conch.bench.figures import Latency, LiveRun, Script, Shown, StreamRecord, latency_ms
 from conch.bench.header import Flat
-from conch.bench.live_figures import LiveRun, Script, Shown, StreamRecord
 from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
 from lab.alignment import TimedWord

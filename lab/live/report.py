@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from conch.bench.live import COLUMNS, cells, origin
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 from lab.live.benchmark import ViewerReport
 from lab.live.figures import ViewedRun
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from conch.bench.live_figures import Shown
+from conch.bench.figures import Shown
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 
 

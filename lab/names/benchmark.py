@@ -10,16 +10,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from conch.bench.header import Flat, Header
+from conch.bench.header import Flat, Header, origin
 from conch.bench.load import Outcome, closed_loop, progress
-from conch.bench.report import origin
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import triton_version
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.scoring import COMPARING, require
-from conch.scoring.manifest import Utterance, read_manifest, select, spread
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
+from conch.scoring.manifest import ManifestEntry, read_manifest, select, spread
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -162,11 +161,13 @@ def listed(
     return names
 
 
-def has_name(utterance: Utterance, names: Names) -> bool:
+def has_name(utterance: ManifestEntry, names: Names) -> bool:
     return not words_of([utterance]).isdisjoint(names.said)
 
 
-def some_of(utterances: Sequence[Utterance], names: Names, limit: int | None) -> list[Utterance]:
+def some_of(
+    utterances: Sequence[ManifestEntry], names: Names, limit: int | None
+) -> list[ManifestEntry]:
     """Return at most `limit` utterances, half of them with names as long as there are."""
     if limit is None:
         return list(utterances)
@@ -268,7 +269,7 @@ def markdown(report: NamesReport) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _spoken(benchmark: NamesBenchmark) -> list[Utterance]:
+def _spoken(benchmark: NamesBenchmark) -> list[ManifestEntry]:
     return replace(benchmark, limit=None).utterances()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 
 SEED = 22
 LEAST_LETTERS = 4
@@ -47,8 +47,8 @@ class Names:
 
 
 def chosen_names(
-    spoken: Sequence[Utterance],
-    training: Sequence[Utterance],
+    spoken: Sequence[ManifestEntry],
+    training: Sequence[ManifestEntry],
     is_word: Callable[[str], bool],
     said: int,
     distractors: int,
@@ -66,7 +66,7 @@ def chosen_names(
     )
 
 
-def words_of(utterances: Iterable[Utterance]) -> set[str]:
+def words_of(utterances: Iterable[ManifestEntry]) -> set[str]:
     """Return the words of references after the normaliser."""
     return {word for item in utterances for word in ENGLISH_WORDS.tokens(item.text)}
 

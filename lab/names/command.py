@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, positive
-from conch.cli.bench_arguments import LIMIT, URL, add_input, add_output, count, write_report
+from conch.cli.bench import LIMIT, URL, add_input, add_output, count, write_report
 from conch.wire.errors import OptionError
 from lab.arguments import settings_of
 

@@ -17,7 +17,7 @@ from conch.bench.samples import Sample, load_samples
 from conch.bench.servers import server_of, triton_version
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import Scoring, language_of
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from lab.baselines import faster_whisper, sherpa_onnx_moonshine
@@ -125,7 +125,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
 @contextmanager
 def _recordings_and_warmup(
     benchmark: ComparisonBenchmark,
-) -> Iterator[tuple[Sequence[Utterance], Sequence[Utterance]]]:
+) -> Iterator[tuple[Sequence[ManifestEntry], Sequence[ManifestEntry]]]:
     """Yield the recordings to send, and those to send before the measurement.
 
     Utterances serve to warm up for joined recordings.
@@ -144,7 +144,7 @@ def _baseline(
     name: str,
     samples: Sequence[Sample],
     served: Mapping[str, str],
-    warmup: Sequence[Utterance],
+    warmup: Sequence[ManifestEntry],
     language: str,
     scorings: Sequence[Scoring],
 ) -> BaselineFigures:

@@ -3,7 +3,7 @@
 import argparse
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, positive
-from conch.cli.bench_arguments import (
+from conch.cli.bench import (
     LIMIT,
     METRIC,
     OPTION,

@@ -3,16 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from conch.bench.header import origin
 from conch.bench.load import Offer
-from conch.bench.report import (
-    columns_of,
-    comparison,
-    origin,
-    run_cells,
-    scoring_line,
-)
-from conch.scoring.error_rates import Accuracy
-from conch.scoring.tables import NOTHING, number, percent, table
+from conch.bench.offline import columns_of, comparison, run_cells, scoring_line
+from conch.scoring.error_rates import NOTHING, Accuracy, number, percent, table
 from lab.alignment import MIN_RUN
 from lab.figures import BaselineFigures, Judged, JudgedRun
 from lab.offline.benchmark import ComparedRun, OfflineComparison

@@ -17,21 +17,13 @@ from conch.bench.header import Flat, Header
 from conch.bench.load import Offer, progress
 from conch.bench.samples import Choice
 from conch.scoring import COMPARING, require
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.header import lab_header
 from lab.model_repository import repository_of
 from lab.orchestration import in_process
 from lab.orchestration.figures import Ratio, Rounds, SystemFigures, ratios, system_figures
-from lab.orchestration.systems import (
-    CONCH,
-    CONCH_NO_VAD,
-    ENSEMBLE,
-    Clip,
-    System,
-    blocking,
-    measure,
-)
+from lab.orchestration.systems import CONCH, CONCH_NO_VAD, ENSEMBLE, Clip, System, blocking, measure
 from lab.settings import INSTANCES, Setting
 from lab.turns import requests_of, rotated
 from lab.waveforms import waveform_of
@@ -146,7 +138,7 @@ def _chosen_systems(benchmark: OrchestrationBenchmark, offers: Sequence[Offer]) 
     return compared
 
 
-def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Clip]]:
+def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[ManifestEntry], list[Clip]]:
     utterances, clips = [], []
     for utterance in benchmark.utterances():
         clip = Clip(utterance.path, waveform_of(utterance.path))

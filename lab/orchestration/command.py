@@ -4,15 +4,7 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, positive
-from conch.cli.bench_arguments import (
-    LIMIT,
-    add_counts,
-    add_input,
-    add_output,
-    add_rate,
-    distinct,
-    write_report,
-)
+from conch.cli.bench import LIMIT, add_counts, add_input, add_output, add_rate, write_report
 from conch.scoring import require
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
@@ -73,7 +65,7 @@ def run_orchestration(args: argparse.Namespace) -> int:
 
     if args.plots:
         require("matplotlib", extra="lab")
-    more = {"rates": distinct(args.rate or []), "varied": args.vary}
+    more = {"rates": list(dict.fromkeys(args.rate or [])), "varied": args.vary}
     report = benchmark.run(settings_of(benchmark.OrchestrationBenchmark, args, **more))
     write_report(args, report, markdown(report))
     if args.plots:

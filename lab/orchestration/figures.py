@@ -9,7 +9,7 @@ from conch.bench.figures import Latency, latency_ms, rtfx
 from conch.bench.header import Flat
 from conch.bench.load import Offer
 from conch.scoring.error_rates import Accuracy, accuracy, word_errors
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from lab.cpu import share_of
 from lab.orchestration.systems import CLIENT, Clip, Measured, System, SystemRun
 from lab.served import ServedStage
@@ -100,7 +100,7 @@ class Ratio:
 
 
 def system_figures(
-    rounds: Rounds, utterances: Sequence[Utterance], clips: Sequence[Clip]
+    rounds: Rounds, utterances: Sequence[ManifestEntry], clips: Sequence[Clip]
 ) -> SystemFigures:
     """Return the figures of one system over all rounds."""
     memory = [item.memory for item in rounds.measured]
@@ -125,7 +125,7 @@ def system_figures(
 def _load_figures(
     system: System,
     rounds: Sequence[SystemRun],
-    utterances: Sequence[Utterance],
+    utterances: Sequence[ManifestEntry],
     clips: Sequence[Clip],
 ) -> LoadFigures:
     first = rounds[0]

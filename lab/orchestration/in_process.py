@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
+from conch.bench.load import LoadResult, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
 from conch.bls.runtime import Runtime
 from conch.bls.traits import own_components
@@ -55,7 +55,7 @@ class Job:
 class InProcessRun:
     """The outcomes of one load."""
 
-    load: Load[str]
+    load: LoadResult[str]
     cpu_s: float
     stages: Mapping[str, ServedStage]
     """Figures by component."""
@@ -80,7 +80,7 @@ def measure(
             elif "wall_s" in message:
                 ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.index))
                 stages = {name: ServedStage(**stage) for name, stage in message["stages"].items()}
-                load = Load(ordered, message["wall_s"])
+                load = LoadResult(ordered, message["wall_s"])
                 runs.append(InProcessRun(load, message["cpu_s"], stages))
                 outcomes = []
             else:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from conch.bench.figures import PERCENTILES
-from conch.bench.report import origin
-from conch.scoring.tables import number, percent, table
+from conch.bench.header import origin
+from conch.scoring.error_rates import number, percent, table
 from lab.orchestration.benchmark import OrchestrationReport
 from lab.orchestration.figures import LoadFigures, Ratio, SystemFigures
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
+from conch.bench.load import LoadResult, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
 from conch.bench.servers import triton_version
 from conch.client import AsyncClient
@@ -86,7 +86,7 @@ class Clip:
 @dataclass(frozen=True, slots=True)
 class SystemRun:
     offered: Offer
-    load: Load[str]
+    load: LoadResult[str]
     cpu_s: Mapping[str, float]
     """By process."""
     stages: Mapping[str, ServedStage]
@@ -170,7 +170,7 @@ def _served_run(
     def show(outcome: Outcome[str]) -> None:
         on_answer()
 
-    async def measured() -> Load[str]:
+    async def measured() -> LoadResult[str]:
         async with _sender(url, system, clips, offered.connections) as send:
             return await offer(send, requests, offered, show)
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from conch.bench.figures import RunFigures, run_figures
-from conch.bench.header import Flat, Header
+from conch.bench.header import Flat, Header, origin
 from conch.bench.load import Offer
 from conch.bench.offline import send_all
-from conch.bench.report import origin
 from conch.bench.samples import Choice, load_samples
 from conch.bench.servers import server_of, triton_version
 from conch.scoring import COMPARING, require
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
 from lab.panels import panels

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, output, positive
-from conch.cli.bench_arguments import LIMIT, URL, add_input, add_output, write_report
+from conch.cli.bench import LIMIT, URL, add_input, add_output, write_report
 from conch.scoring import require
 from conch.wire.errors import OptionError
 from lab.arguments import settings_of

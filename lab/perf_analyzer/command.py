@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
-from conch.cli.bench_arguments import SEND, add_counts
+from conch.cli.bench import SEND, add_counts
 from conch.wire.errors import OptionError
 from lab.arguments import settings_of
 

@@ -22,7 +22,7 @@ from conch.bench.load import progress
 from conch.bench.samples import DecodedFile, Send, decode
 from conch.client import OptionValue
 from conch.client.endpoint import Address
-from conch.scoring.manifest import Utterance, read_manifest, spread
+from conch.scoring.manifest import ManifestEntry, read_manifest, spread
 from conch.whole import made_whole
 from conch.wire.errors import BenchError, OptionError
 
@@ -115,7 +115,7 @@ def recordings_in(inputs: Sequence[Path]) -> list[Path]:
     """Return the audio files, with those of manifests in place of the manifests."""
     found: list[Path] = []
     for path in inputs:
-        listed = read_manifest(path) if path.suffix == ".tsv" else [Utterance(path, "")]
+        listed = read_manifest(path) if path.suffix == ".tsv" else [ManifestEntry(path, "")]
         found += [utterance.path for utterance in listed]
     if not found:
         raise BenchError(f"{' and '.join(map(str, inputs))} hold no recordings")

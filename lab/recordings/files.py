@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import soundfile
 
 from conch.bench.load import progress
-from conch.scoring.manifest import Utterance, spread
+from conch.scoring.manifest import ManifestEntry, spread
 from conch.wire.errors import BenchError
 from lab.parts import JoinedUtterance
 from lab.recordings.joined import JoinedRecording, Joining, groups, join
@@ -34,7 +34,7 @@ def recordings_folder(save: Path | None) -> Iterator[Path]:
 
 
 def write_recordings(
-    utterances: Sequence[Utterance], joining: Joining, folder: Path, limit: int | None = None
+    utterances: Sequence[ManifestEntry], joining: Joining, folder: Path, limit: int | None = None
 ) -> list[JoinedUtterance]:
     """Join utterances, write the recordings to a folder and return them.
 
@@ -76,7 +76,7 @@ def _write(path: Path, recording: JoinedRecording, joining: Joining) -> None:
 
 
 def _utterance(
-    path: Path, recording: JoinedRecording, members: Sequence[Utterance]
+    path: Path, recording: JoinedRecording, members: Sequence[ManifestEntry]
 ) -> JoinedUtterance:
     splits = {member.split for member in members}
     languages = {member.language for member in members}
@@ -90,7 +90,7 @@ def _utterance(
     )
 
 
-def write_manifest(file: Path, utterances: Iterable[Utterance]) -> None:
+def write_manifest(file: Path, utterances: Iterable[ManifestEntry]) -> None:
     """Write a manifest that `read_manifest` reads, with paths relative to it."""
     write_table(
         file,

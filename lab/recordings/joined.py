@@ -19,16 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.waveform import SAMPLE_RATE
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.parts import Part
-from lab.recordings.sounds import (
-    FAINT_DBFS,
-    faded,
-    music,
-    pink_noise,
-    telephone_call,
-)
+from lab.recordings.sounds import FAINT_DBFS, faded, music, pink_noise, telephone_call
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
 
 
@@ -124,7 +118,7 @@ def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
 
 
 def join(
-    utterances: Sequence[Utterance],
+    utterances: Sequence[ManifestEntry],
     waveforms: Sequence[NDArray[np.float32]],
     group: Group,
     joining: Joining,

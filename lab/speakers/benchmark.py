@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.header import Flat, Header
+from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.report import origin
 from conch.bench.servers import triton_version
-from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
-from conch.cli.own_server import server_url
+from conch.bench.speakers import NO_ERRORS, SpeakerErrors, errors
+from conch.cli.server import server_url
 from conch.scoring import COMPARING, require
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 from conch.wire.result import Transcript, Turn
 from lab.header import lab_header
 from lab.served import answers

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.header import Flat, Header
+from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
-from conch.bench.report import origin
 from conch.bench.servers import triton_version
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.component.waveform import SAMPLE_RATE
-from conch.scoring.tables import percent, table
+from conch.scoring.error_rates import percent, table
 from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of
 from conch.wire.result import Transcript

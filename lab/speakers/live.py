@@ -13,14 +13,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from conch.bench.header import Flat, Header
+from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process, cpu_since
-from conch.bench.report import origin
 from conch.bench.servers import triton_version
-from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
+from conch.bench.speakers import NO_ERRORS, SpeakerErrors, errors
 from conch.bls.calls import Calls
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.component import Component
 from conch.component.row import Row
@@ -30,7 +29,7 @@ from conch.families.speakers.embedding import EmbeddingComponent
 from conch.families.speakers.live_labels import LiveLabels
 from conch.families.speakers.segmentation import SegmentationComponent
 from conch.families.speakers.weights import SpeakersConfig
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
 from lab.header import lab_header

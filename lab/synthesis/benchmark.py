@@ -17,7 +17,7 @@ from conch.families import voices
 from conch.families.hibari.components import Acoustic, Vocoder
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
 from conch.families.speech.graphs import VoiceConfig
-from conch.scoring.tables import number, table
+from conch.scoring.error_rates import number, table
 from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
 from lab.header import lab_header

@@ -3,7 +3,7 @@
 import argparse
 
 from conch.cli.arguments import Subparsers, add_command, positive
-from conch.cli.bench_arguments import add_input, add_output, write_report
+from conch.cli.bench import add_input, add_output, write_report
 from lab.arguments import settings_of
 
 EPILOG = """

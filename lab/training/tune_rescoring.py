@@ -19,10 +19,10 @@ import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.families import decoders
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.scoring.manifest import ManifestEntry, read_manifest, select
 from conch.wire.nbest import Weights
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def decoded(
-    utterances: Sequence[Utterance], decoder: str, nbest: int | None, url: str | None
+    utterances: Sequence[ManifestEntry], decoder: str, nbest: int | None, url: str | None
 ) -> list[Listed]:
     """Return the lists of the utterances with all opinions."""
     runs = [{"decoder": decoder, **EVERYTHING, **UNWEIGHTED, **run} for run in RUNS[decoder]]

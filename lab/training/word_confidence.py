@@ -15,10 +15,10 @@ import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, agreements, log_odds
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.scoring.manifest import ManifestEntry, read_manifest, select
 from conch.wire.result import Segment, Transcript
 from lab.arguments import script_parser
 from lab.served import answers, files
@@ -53,7 +53,11 @@ def main() -> None:
 
 
 def report(
-    preset: str, utterances: Sequence[Utterance], transcripts: Sequence[Transcript], *, fits: bool
+    preset: str,
+    utterances: Sequence[ManifestEntry],
+    transcripts: Sequence[Transcript],
+    *,
+    fits: bool,
 ) -> None:
     rights, confidences, evidence, owners = [], [], [], []
     for index, (utterance, transcript) in enumerate(zip(utterances, transcripts, strict=True)):

@@ -30,7 +30,7 @@ _SUMS = "sums.json"
 _LEFT_S = 86_400.0
 """Seconds after which nobody makes what was begun any more."""
 _BROKEN = (AttributeError, EOFError, OSError, TypeError, ValueError)
-"""What numpy and json raise for files that are cut short, missing or something else."""
+"""Exceptions of numpy and json for files that are cut short, missing or something else."""
 
 
 class NoCacheError(ConfigError):
@@ -180,12 +180,12 @@ def _remove_left(folder: Path) -> None:
 
 def _check_private(folder: Path) -> None:
     """Raise a PermissionError for a folder in which another user could replace our files."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise PermissionError(f"{folder} is no folder")
-    if found.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is uid {found.st_uid}'s, this is uid {os.getuid()}")
-    if (mode := stat.S_IMODE(found.st_mode)) & 0o077:
+    if status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is uid {status.st_uid}'s, this is uid {os.getuid()}")
+    if (mode := stat.S_IMODE(status.st_mode)) & 0o077:
         raise PermissionError(f"{folder} is open to others: it has mode 0{mode:o}, not 0700")
 
 

@@ -31,9 +31,9 @@ def install(extra: str, python: tuple[int, int] = sys.version_info[:2]) -> str:
 def extra_with(module: str) -> str | None:
     """Return the extra of Conch that installs a top-level module; None where none does."""
     for requirement in metadata.requires("conch") or ():
-        found = re.match(r"([\w.-]+).*\bextra == ['\"](\w+)", requirement)
-        if found and found[1].replace("-", "_").lower() == module.lower():
-            return found[2]
+        match = re.match(r"([\w.-]+).*\bextra == ['\"](\w+)", requirement)
+        if match and match[1].replace("-", "_").lower() == module.lower():
+            return match[2]
     return None
 
 
@@ -68,13 +68,13 @@ def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) ->
 def _check(path: Path, package: WeightsPackage, name: Path, expected: str) -> None:
     what = f"{name} of the package {package.distribution}"
     try:
-        found = _digest_of(path)
+        digest = _digest_of(path)
     except OSError as error:
         raise ConfigError(f"{what} cannot be read: {error}") from None
-    if found != expected:
+    if digest != expected:
         how = package.command or "install the version that constraints.txt names"
         raise ConfigError(
-            f"{what} is not the file that Conch was tested with: its sha256 is {found}, expected "
+            f"{what} is not the file that Conch was tested with: its sha256 is {digest}, expected "
             f"{expected}; {how}, or set 'model' to weights of your own"
         )
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import psutil
 
 STUB = "triton_python_backend_stub"
+"""Name of the program that runs one instance of a Python model."""
 
 
 def model_processes(server: int) -> dict[int, str]:
     """Return the model name of each living stub, by process id, of the server with id `server`."""
-    found = {}
+    stubs = {}
     try:
         children = psutil.Process(server).children()
     except psutil.NoSuchProcess:
@@ -21,8 +22,8 @@ def model_processes(server: int) -> dict[int, str]:
             continue  # it has ended
         if command and Path(command[0]).name == STUB:
             # Its argument is the path of the model's code: MODEL/VERSION/model.py.
-            found[process.pid] = Path(command[1]).parts[-3]
-    return found
+            stubs[process.pid] = Path(command[1]).parts[-3]
+    return stubs
 
 
 def stat_fields(path: str) -> list[str]:

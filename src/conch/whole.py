@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import IO
 
 MAKING = ".making-"
-"""What the name of a folder begins with that a killed program leaves."""
+"""Beginning of the name of a folder that a killed program leaves."""
 
 
 def making_of(target: Path) -> str:
-    """Return what the names of such folders begin with for one target; it may have a long name."""
+    """Return the beginning of the names of MAKING folders for one target."""
     return f"{MAKING}{zlib.crc32(os.fsencode(target.name)):08x}-"
 
 

@@ -8,8 +8,8 @@ from conch.audio import sniffing
 NOISE = np.random.default_rng(0).bytes(3000)
 
 
-def found_in(data: bytes) -> str:
-    return sniffing.found_in(lambda place, size: data[place : place + size], len(data))
+def description_of(data: bytes) -> str:
+    return sniffing.description_of(lambda place, size: data[place : place + size], len(data))
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,16 @@ def found_in(data: bytes) -> str:
     ],
 )
 def test_what_is_no_audio_is_named(data, words):
-    assert found_in(data) == words
+    assert description_of(data) == words
 
 
 def test_half_an_mp4():
     data = b"\0\0\0\x0cftypM4A \0\0\x20\0moov" + NOISE
-    assert found_in(data).startswith("an MP4 without its whole index, which is usually at the end")
+    assert description_of(data).startswith(
+        "an MP4 without its whole index, which is usually at the end"
+    )
     whole = b"\0\0\0\x0cftypM4A \0\0\0\x08moov" + NOISE
-    assert found_in(whole) == "an MP4 whose index names no audio that is there"
+    assert description_of(whole) == "an MP4 whose index names no audio that is there"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +57,4 @@ def test_half_an_mp4():
     ],
 )
 def test_pieces_of_containers_are_named(data, words):
-    assert found_in(data) == words
+    assert description_of(data) == words

@@ -20,7 +20,7 @@ import soxr
 from containers import muxed
 from waiting import wait_until
 
-from conch.audio import decoder, ffmpeg, intake, messages, workers
+from conch.audio import decoder, intake, limits, messages
 from conch.audio.decoder import Decoding
 from conch.audio.intake import AudioFile
 from conch.audio.recording import file_recording
@@ -212,8 +212,8 @@ def test_eight_channels_keep_their_order():
             out.mux(stream.encode(piece))
     file = AudioFile(buffer.getvalue())
     assert file.num_channels == 8
-    found = np.concatenate(list(file.blocks(10_000)))
-    np.testing.assert_allclose(found, samples, atol=0.01)  # it is written in 8 bit
+    result = np.concatenate(list(file.blocks(10_000)))
+    np.testing.assert_allclose(result, samples, atol=0.01)  # it is written in 8 bit
 
 
 def test_blocks_are_bounded_and_the_file_is_closed_with_them(speech):
@@ -245,7 +245,7 @@ def test_a_film_without_sound_is_reported_as_such():
 
 
 def test_a_codec_that_is_not_of_the_list_is_not_run(speech, monkeypatch):
-    monkeypatch.setattr(ffmpeg, "CODECS", "opus")
+    monkeypatch.setattr(limits, "DECODERS", "opus")
     with pytest.raises(
         AudioError, match=r"codec of AUDIO is not supported: found container .* with streams audio"
     ):
@@ -352,8 +352,8 @@ def test_files_that_were_joined_are_all_heard(kind, is_stereo, speech):
     assert len(waveform) == pytest.approx(6 * RATE, abs=0.3 * RATE)
     assert correlation(waveform[-3 * RATE :], second) > 0.9
     if kind not in ("m4a", "w64"):  # an index at the end; a length that FFmpeg keeps to itself
-        found = from_pipe(data)
-        assert len(found) == pytest.approx(len(waveform), abs=0.1 * RATE)
+        result = from_pipe(data)
+        assert len(result) == pytest.approx(len(waveform), abs=0.1 * RATE)
 
 
 def from_pipe(data: bytes) -> np.ndarray:
@@ -466,9 +466,12 @@ def test_files_that_are_joined_without_end_are_left_out(speech, monkeypatch):
         (messages.SAMPLES, b"1234"),
         (messages.DONE, b"[]"),
         (messages.FORM, b"{"),
-        (messages.FORM, b'{"rate": 16000, "channels": 0, "kind": "s16", "length_s": null}'),
-        (messages.FORM, b'{"rate": 16000, "channels": 1, "kind": "other", "length_s": null}'),
-        (messages.FORM, b'{"rate": 1, "channels": 1, "kind": "s16", "length_s": null}'),
+        (messages.FORM, b'{"rate": 16000, "channels": 0, "sample_type": "s16", "length_s": null}'),
+        (
+            messages.FORM,
+            b'{"rate": 16000, "channels": 1, "sample_type": "other", "length_s": null}',
+        ),
+        (messages.FORM, b'{"rate": 1, "channels": 1, "sample_type": "s16", "length_s": null}'),
         (b"?", b""),
     ],
 )
@@ -503,7 +506,7 @@ def test_a_rate_out_of_range_is_refused_before_anything_is_resampled(rate, is_pi
 def begun(data: bytes) -> tuple[Generator[np.ndarray, None, None], int]:
     """Begin to read a file with a decoder of its own; return the rest of it and its process."""
     file = AudioFile(data)
-    workers._POOL._idle.clear()
+    intake._POOL._idle.clear()
     before = decoders()
     pieces = file.pieces()
     next(pieces)
@@ -512,7 +515,7 @@ def begun(data: bytes) -> tuple[Generator[np.ndarray, None, None], int]:
 
 
 def decoders() -> set[int]:
-    starter = workers._POOL._process
+    starter = intake._POOL._process
     assert starter is not None
     children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()
     return set(map(int, children.split()))
@@ -531,7 +534,7 @@ def test_a_decoder_that_crashes_is_an_error_of_one_file(speech):
 
 
 def test_a_decoder_that_hangs_is_an_error(speech, monkeypatch):
-    monkeypatch.setattr(workers, "_SILENT", struct.pack("ll", 1, 0))
+    monkeypatch.setattr(intake, "_SILENT", struct.pack("ll", 1, 0))
     hung, pid = begun(muxed(np.tile(speech, 20), RATE, "flac", "flac"))
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(AudioError, match="cannot be decoded: its decoder crashed, or took too"):
@@ -541,20 +544,20 @@ def test_a_decoder_that_hangs_is_an_error(speech, monkeypatch):
 
 def test_few_decoders_are_kept(speech):
     data = muxed(np.tile(speech, 20), RATE, "flac", "flac")
-    many = [AudioFile(data).pieces() for _ in range(workers.MAX_IDLE + 3)]
+    many = [AudioFile(data).pieces() for _ in range(intake.MAX_IDLE + 3)]
     for pieces in many:
         next(pieces)
     assert len(decoders()) >= len(many)
     for pieces in many:
         assert sum(map(len, pieces)) > len(speech)
-    wait_until(lambda: len(decoders()) == workers.MAX_IDLE)
+    wait_until(lambda: len(decoders()) == intake.MAX_IDLE)
 
 
 def test_decoders_are_started_again(speech):
     data = muxed(speech, RATE, "flac", "flac")
     AudioFile(data)
-    workers._POOL._idle.clear()
-    starter = workers._POOL._process
+    intake._POOL._idle.clear()
+    starter = intake._POOL._process
     assert starter is not None
     starter.kill()
     starter.wait()
@@ -562,7 +565,7 @@ def test_decoders_are_started_again(speech):
 
 
 def test_a_decoder_has_limits_and_nothing_of_ours(speech, monkeypatch):
-    workers._POOL.end()
+    intake._POOL.end()
     monkeypatch.setenv("CONCH_API_KEYS", "a secret")
     pieces, pid = begun(muxed(np.tile(speech, 20), RATE, "flac", "flac"))
     limits = Path(f"/proc/{pid}/limits").read_text()

@@ -9,12 +9,7 @@ import soxr
 from audio_files import audio_file
 
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks
-from conch.audio.recording import (
-    GUESSED_BYTES_PER_S,
-    Channels,
-    file_recording,
-    waveform_recording,
-)
+from conch.audio.recording import GUESSED_BYTES_PER_S, Channels, file_recording, waveform_recording
 from conch.wire.errors import AudioError, OptionError
 
 HOUR = 3600.0
@@ -168,8 +163,8 @@ def speech() -> np.ndarray:
 
 def read(data: bytes, channels: Channels = "mix") -> tuple[dict[int, np.ndarray], tuple[str, ...]]:
     recording = file_recording(data, HOUR, channels)
-    found = {number: whole(blocks) for number, blocks in recording.channels.items()}
-    return found, recording.warnings
+    result = {number: whole(blocks) for number, blocks in recording.channels.items()}
+    return result, recording.warnings
 
 
 @pytest.mark.parametrize(
@@ -188,21 +183,21 @@ def read(data: bytes, channels: Channels = "mix") -> tuple[dict[int, np.ndarray]
 )
 def test_samples_of_every_width_and_rate(speech, kind, subtype, rate, tolerance):
     waveform = soxr.resample(speech, 16_000, rate) if rate != 16_000 else speech
-    found, warnings = read(encoded(waveform, rate, kind, subtype))
+    result, warnings = read(encoded(waveform, rate, kind, subtype))
     assert warnings == ()
-    assert abs(len(found[0]) - len(speech)) <= 2
+    assert abs(len(result[0]) - len(speech)) <= 2
     middle = slice(1000, len(speech) - 1000)
-    np.testing.assert_allclose(found[0][middle], speech[middle], atol=tolerance)
+    np.testing.assert_allclose(result[0][middle], speech[middle], atol=tolerance)
 
 
 @pytest.mark.parametrize("kind", ["WAV", "AIFF", "AU", "W64", "RF64", "FLAC", "OGG", "MP3"])
 def test_half_a_file_is_read_as_far_as_it_goes(speech, kind):
     data = encoded(speech, 16_000, kind)
     assert read(data)[1] == ()
-    found, warnings = read(data[: len(data) // 2])
-    assert 0.4 < len(found[0]) / len(speech) < 0.6
+    result, warnings = read(data[: len(data) // 2])
+    assert 0.4 < len(result[0]) / len(speech) < 0.6
     (warning,) = warnings
-    seconds = f"{len(found[0]) / 16_000:.1f}"
+    seconds = f"{len(result[0]) / 16_000:.1f}"
     if kind == "OGG":
         assert warning == f"the file breaks off after {seconds} s: it may be cut off"
     else:
@@ -213,10 +208,10 @@ def test_behind_damage_a_flac_is_read_on(speech):
     data = bytearray(encoded(speech, 16_000, "FLAC"))
     middle = len(data) // 2
     data[middle : middle + 200] = np.random.default_rng(0).bytes(200)
-    found, warnings = read(bytes(data))
-    assert len(found[0]) > 0.95 * len(speech)
-    np.testing.assert_allclose(found[0][:48_000], speech[:48_000], atol=1e-4)
-    np.testing.assert_allclose(found[0][-16_000:], speech[-16_000:], atol=1e-4)
+    result, warnings = read(bytes(data))
+    assert len(result[0]) > 0.95 * len(speech)
+    np.testing.assert_allclose(result[0][:48_000], speech[:48_000], atol=1e-4)
+    np.testing.assert_allclose(result[0][-16_000:], speech[-16_000:], atol=1e-4)
     assert len(warnings) == 1
     assert warnings[0].startswith("the file is damaged: ")
 
@@ -230,15 +225,15 @@ def test_a_length_that_is_left_open_is_no_fault(speech, size):
     else:
         claimed = size.to_bytes(4, "little")
         data = data[:4] + claimed + data[8:at] + claimed + data[at + 4 :]
-    found, warnings = read(data)
-    np.testing.assert_allclose(found[0], speech, atol=1e-4)
+    result, warnings = read(data)
+    np.testing.assert_allclose(result[0], speech, atol=1e-4)
     assert warnings == ()
 
 
 def test_half_a_caf_is_cut_off(speech):
     data = encoded(speech, 16_000, "CAF")
-    found, warnings = read(data[: len(data) // 2])
-    assert 0.4 < len(found[0]) / len(speech) < 0.6
+    result, warnings = read(data[: len(data) // 2])
+    assert 0.4 < len(result[0]) / len(speech) < 0.6
     assert warnings[0].startswith("the file is cut off: ")
 
 
@@ -246,20 +241,20 @@ def test_half_a_caf_is_cut_off(speech):
 def test_a_call_is_split_into_its_channels(speech, kind):
     other = np.roll(speech, 40_000) / 2
     call = encoded(np.stack([speech, other], axis=1), 16_000, kind)
-    found, warnings = read(call, "split")
+    result, warnings = read(call, "split")
     assert warnings == ()
-    assert list(found) == [1, 2]
-    np.testing.assert_allclose(found[1], speech, atol=1e-4)
-    np.testing.assert_allclose(found[2], other, atol=1e-4)
+    assert list(result) == [1, 2]
+    np.testing.assert_allclose(result[1], speech, atol=1e-4)
+    np.testing.assert_allclose(result[2], other, atol=1e-4)
     (second,) = read(call, 2)[0].items()
     assert second[0] == 2
-    np.testing.assert_array_equal(second[1], found[2])
+    np.testing.assert_array_equal(second[1], result[2])
 
 
 def test_channels_that_are_the_same_are_recognised_once(speech):
-    found, warnings = read(encoded(np.stack([speech] * 2, axis=1), 16_000), "split")
-    assert list(found) == [1]
-    np.testing.assert_allclose(found[1], speech, atol=1e-4)
+    result, warnings = read(encoded(np.stack([speech] * 2, axis=1), 16_000), "split")
+    assert list(result) == [1]
+    np.testing.assert_allclose(result[1], speech, atol=1e-4)
     assert warnings == ("the 2 channels are the same: they are transcribed once, as channel 1",)
 
 
@@ -267,8 +262,8 @@ def test_channels_that_differ_at_their_end_are_not_the_same():
     one = tone(60, 8_000)
     other = one.copy()
     other[-8_000:] = 0
-    found, _ = read(encoded(np.stack([one, other], axis=1), 8_000), "split")
-    assert list(found) == [1, 2]
+    result, _ = read(encoded(np.stack([one, other], axis=1), 8_000), "split")
+    assert list(result) == [1, 2]
 
 
 def test_faults_name_their_channel(speech):

@@ -103,9 +103,9 @@ def test_pushed_in_pieces_equals_pushed_at_once_and_segments_keep_the_rules(seed
     while position < len(probs):
         step = int(random.integers(1, 50))
         needed = segmenter.needed_from
-        found = segmenter.push(probs[position : position + step])
-        assert all(span.start >= needed for span in found)
-        pieces += found
+        result = segmenter.push(probs[position : position + step])
+        assert all(span.start >= needed for span in result)
+        pieces += result
         position += step
     pieces += segmenter.flush(len(probs) * VAD_FRAME_SAMPLES)
 

@@ -5,8 +5,7 @@ import pytest
 import soundfile
 import soxr
 
-from conch.audio.recording import waveform_recording
-from conch.audio.signal_faults import SignalFaults
+from conch.audio.recording import SignalFaults, waveform_recording
 from conch.wire.errors import AudioError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -23,7 +22,7 @@ def found(*channels: np.ndarray, rate: int = RATE) -> list[str]:
     whole = np.stack(channels, axis=1).astype(np.float32)
     for block in np.array_split(whole, 3):
         faults.mixed(block)
-    return faults.found()
+    return faults.warnings()
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.ogg")), ids=lambda path: path.stem)
@@ -37,7 +36,7 @@ def test_nothing_is_wrong_with_clean_speech_at_any_usual_level(path):
 
 
 def test_no_samples_no_faults():
-    assert SignalFaults("AUDIO", "the audio", RATE).found() == []
+    assert SignalFaults("AUDIO", "the audio", RATE).warnings() == []
 
 
 def test_clipping(speech):
@@ -74,7 +73,7 @@ def test_channels_that_cancel_each_other_are_not_mixed(speech):
     faults = SignalFaults("AUDIO", "the audio", RATE)
     mono = faults.mixed(np.stack([0.9 * speech, -speech], axis=1))
     np.testing.assert_allclose(mono, -speech)
-    (warning,) = faults.found()
+    (warning,) = faults.warnings()
     seconds = len(speech) / RATE
     assert warning.startswith(f"the channels cancel each other for {seconds:.1f} s (opposite phase")
 

@@ -5,7 +5,7 @@ import io
 import pytest
 import soundfile
 
-from conch.audio.wav import wav_header
+from conch.audio.encoding import wav_header
 
 
 def test_the_header_of_a_finished_file_has_its_size() -> None:
@@ -16,6 +16,6 @@ def test_the_header_of_a_finished_file_has_its_size() -> None:
 
 @pytest.mark.parametrize(("tag", "bits", "subtype"), [(1, 16, "PCM_16"), (6, 8, "ALAW")])
 def test_it_says_the_form_of_samples(tag, bits, subtype) -> None:
-    found = soundfile.info(io.BytesIO(wav_header(8000, 24, 2, tag, bits) + bytes(24)))
-    assert (found.samplerate, found.channels, found.subtype) == (8000, 2, subtype)
-    assert found.frames == 24 / 2 / (bits // 8)
+    result = soundfile.info(io.BytesIO(wav_header(8000, 24, 2, tag, bits) + bytes(24)))
+    assert (result.samplerate, result.channels, result.subtype) == (8000, 2, subtype)
+    assert result.frames == 24 / 2 / (bits // 8)

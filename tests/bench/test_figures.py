@@ -4,16 +4,16 @@ from pathlib import Path
 import pytest
 
 from conch.bench.figures import ErrorMessage, MeanStage, mean_stages, run_figures
-from conch.bench.load import Load, Outcome
+from conch.bench.load import LoadResult, Outcome
 from conch.bench.samples import Sample
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Hypothesis, Stage, Transcript
 
 UTTERANCES = [
-    Utterance(Path("a.wav"), "the cat sat down", "dev", "read"),
-    Utterance(Path("b.wav"), "", "dev", "read"),
-    Utterance(Path("c.wav"), "and it purred", "dev", "talk"),
-    Utterance(Path("d.wav"), "good night cat", "dev", "talk"),
+    ManifestEntry(Path("a.wav"), "the cat sat down", "dev", "read"),
+    ManifestEntry(Path("b.wav"), "", "dev", "read"),
+    ManifestEntry(Path("c.wav"), "and it purred", "dev", "talk"),
+    ManifestEntry(Path("d.wav"), "good night cat", "dev", "talk"),
 ]
 
 
@@ -27,14 +27,14 @@ def transcript(text: str, **ms: float) -> Transcript:
     return Transcript((Hypothesis(text, -1.0, -1.0),), (), 1.0, tuple(ms), stages)
 
 
-def load() -> Load[Transcript]:
+def load() -> LoadResult[Transcript]:
     outcomes: tuple[Outcome[Transcript], ...] = (
         Outcome(0, 0.1, transcript("The cat sat.", vad=1.0, rescorer=4.0)),
         Outcome(1, 0.2, transcript("Something", vad=3.0)),
         Outcome(2, 0.3, None, "the audio is empty"),
         Outcome(3, 0.4, transcript("Good night, cat!", vad=2.0)),
     )
-    return Load(outcomes, wall_s=2.0)
+    return LoadResult(outcomes, wall_s=2.0)
 
 
 def test_an_utterance_in_error_counts_as_that_and_nowhere_else() -> None:
@@ -59,9 +59,11 @@ def test_the_language_is_of_the_manifest_else_of_the_option_else_of_the_answer()
 
     def cer(of_manifest: str = "", option: str = "", of_answer: str = "") -> float | None:
         outcome = Outcome(0, 0.1, replace(told, language=of_answer))
-        said = Sample(Utterance(Path("a.wav"), "今天天气", language=of_manifest), b"", 16_000, 1.0)
+        said = Sample(
+            ManifestEntry(Path("a.wav"), "今天天气", language=of_manifest), b"", 16_000, 1.0
+        )
         options = {"language": option}
-        return run_figures([said], Load((outcome,), 1.0), "auto", options).accuracy.cer
+        return run_figures([said], LoadResult((outcome,), 1.0), "auto", options).accuracy.cer
 
     assert cer(of_answer="zh") == cer(option="zh", of_answer="en") == 0.25
     assert cer(of_manifest="zh", option="en", of_answer="en") == 0.25
@@ -71,9 +73,9 @@ def test_the_language_is_of_the_manifest_else_of_the_option_else_of_the_answer()
 
 def test_a_translation_is_compared_in_english_whatever_was_spoken() -> None:
     text = "The colour of twenty cats."
-    said = Sample(Utterance(Path("a.wav"), text, language="zh"), b"", 16_000, 1.0)
+    said = Sample(ManifestEntry(Path("a.wav"), text, language="zh"), b"", 16_000, 1.0)
     answer = replace(transcript("the color of 20 cats"), language="en", translated_from="zh")
-    answered = Load((Outcome(0, 0.1, answer),), 1.0)
+    answered = LoadResult((Outcome(0, 0.1, answer),), 1.0)
     options = {"task": "translate", "language": "zh"}
     accuracy = run_figures([said], answered, "auto", options).accuracy
     assert (accuracy.wer, accuracy.cer) == (0, None)
@@ -81,7 +83,7 @@ def test_a_translation_is_compared_in_english_whatever_was_spoken() -> None:
 
 
 def test_nothing_answered() -> None:
-    failed: Load[Transcript] = Load((Outcome(0, 0.1, None, "no"),), wall_s=1.0)
+    failed: LoadResult[Transcript] = LoadResult((Outcome(0, 0.1, None, "no"),), wall_s=1.0)
     figures = run_figures(samples(4.0), failed)
     assert (figures.rtfx, figures.accuracy.wer, figures.stages) == (None, None, {})
 

@@ -47,8 +47,8 @@ def test_the_keys_of_an_offline_report_are_those_that_scripts_read() -> None:
     report = OfflineReport(
         header=header(split="dev", warmup=8), options=RecognitionOptions(), first=run, runs=[run]
     )
-    found = json.loads(json.dumps(to_json(report)))
-    assert set(found["runs"][0]) == {
+    result = json.loads(json.dumps(to_json(report)))
+    assert set(result["runs"][0]) == {
         *(
             "load",
             "concurrency",
@@ -65,7 +65,7 @@ def test_the_keys_of_an_offline_report_are_those_that_scripts_read() -> None:
         "memory_by_process_mb",
     }
     # The first run and the settings of the benchmark are at the top level as well.
-    assert found["runs"][0].items() <= found.items()
-    assert (found["split"], found["warmup"], found["machine"]["cores"]) == ("dev", 8, 2)
-    assert found["options"]["beam_size"] == RecognitionOptions().beam_size
-    assert set(found["latency_ms"]) == {"p50", "p90", "p95", "p99", "mean", "max"}
+    assert result["runs"][0].items() <= result.items()
+    assert (result["split"], result["warmup"], result["machine"]["cores"]) == ("dev", 8, 2)
+    assert result["options"]["beam_size"] == RecognitionOptions().beam_size
+    assert set(result["latency_ms"]) == {"p50", "p90", "p95", "p99", "mean", "max"}

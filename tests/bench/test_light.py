@@ -10,7 +10,7 @@ for name in ("av", "ctranslate2", "faster_whisper", "jiwer", "kaldi_decoder", "k
              "torch", "wetext", "whisper_normalizer"):
     sys.modules[name] = None
 import conch.cli
-from conch.bench import live, offline, report
+from conch.bench import live, offline
 sys.exit(conch.cli.main(sys.argv[1:]))
 """
 

@@ -8,11 +8,11 @@ import pytest
 from live_answers import answer, spoken
 from live_samples import sample
 
+from conch.bench.figures import Script, StreamRecord, live_run
 from conch.bench.live import LiveBenchmark, best_of, largest, scoring_of, scripts, warm_up
-from conch.bench.live_figures import Script, StreamRecord, figures
 from conch.bench.memory import Memory
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from conch.wire.result import Hypothesis, Segment
 
@@ -22,9 +22,9 @@ BENCHMARK = LiveBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
 def record(text: str = "", error: str = "", chunk_s: list[float] | None = None) -> StreamRecord:
     """Return the record of a stream of a second that says "a b"."""
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
-    found = StreamRecord(script, has_second_pass=False)
-    found.text, found.error, found.chunk_s = text, error, chunk_s or []
-    return found
+    result = StreamRecord(script, has_second_pass=False)
+    result.text, result.error, result.chunk_s = text, error, chunk_s or []
+    return result
 
 
 def test_streams_say_utterances_in_turn_with_pauses():
@@ -96,7 +96,10 @@ def test_the_mode_of_the_streams_decides_on_a_second_pass(mode, expected):
 
 
 def test_the_language_of_the_streams_chooses_what_counts():
-    said = [Utterance(Path("a.wav"), "今天", language="zh"), Utterance(Path("b.wav"), "明天")]
+    said = [
+        ManifestEntry(Path("a.wav"), "今天", language="zh"),
+        ManifestEntry(Path("b.wav"), "明天"),
+    ]
     asked = replace(BENCHMARK, options={"language": "zh"})
     assert scoring_of(said, asked) == Scoring("cer", "Chinese")
     assert scoring_of(said[1:], BENCHMARK) == Scoring("wer", "English")
@@ -109,7 +112,7 @@ def test_the_language_of_the_streams_chooses_what_counts():
 @pytest.mark.parametrize(("latency_s", "keeps_up"), [(0.1, True), (0.9, False)])
 def test_a_server_keeps_up_while_chunks_are_answered_within_their_length(latency_s, keeps_up):
     records = [record(text="a b", chunk_s=[latency_s] * 10) for _ in range(2)]
-    run = figures(records, 640, ENGLISH_WORDS, used_cpu_s=1.0, peak=Memory(470.0))
+    run = live_run(records, 640, ENGLISH_WORDS, used_cpu_s=1.0, peak=Memory(470.0))
     assert run.keeps_up is keeps_up
     assert (run.wer, run.chunks, run.audio_s) == (0, 20, 2)
     assert (run.cpu_ms_per_chunk, run.cpu_s_per_audio_s, run.peak_memory_mb) == (50, 0.5, 470)
@@ -117,7 +120,7 @@ def test_a_server_keeps_up_while_chunks_are_answered_within_their_length(latency
 
 
 def test_a_stream_that_broke_off_is_an_error_and_in_no_word_error_rate():
-    run = figures([record(text="a b", chunk_s=[0.1]), record(error="gone")], 640, ENGLISH_WORDS)
+    run = live_run([record(text="a b", chunk_s=[0.1]), record(error="gone")], 640, ENGLISH_WORDS)
     assert (run.errors, run.error_messages, run.wer) == (1, ["gone"], 0)
     assert run.keeps_up is False
     assert (run.cpu_ms_per_chunk, run.cpu_s_per_audio_s, run.peak_memory_mb) == (None, None, None)
@@ -128,18 +131,18 @@ def test_the_largest_number_that_keeps_up_is_found(first, limit):
     def measured(streams):
         return replace(nothing, streams=streams, keeps_up=streams <= limit)
 
-    nothing = figures([], 640, ENGLISH_WORDS)
+    nothing = live_run([], 640, ENGLISH_WORDS)
 
     runs = [measured(first)]
     runs += largest(measured, runs)
-    found = max((run.streams for run in runs if run.keeps_up), default=0)
-    assert found <= limit <= found + max(1, found // 7 + 1)
+    result = max((run.streams for run in runs if run.keeps_up), default=0)
+    assert result <= limit <= result + max(1, result // 7 + 1)
     assert len(runs) < 12
 
 
 def test_the_best_run_is_the_largest_that_kept_up_or_the_first():
     runs = [
-        replace(figures([], 640, ENGLISH_WORDS), streams=streams, keeps_up=keeps_up)
+        replace(live_run([], 640, ENGLISH_WORDS), streams=streams, keeps_up=keeps_up)
         for streams, keeps_up in ((8, True), (16, True), (24, False))
     ]
     assert best_of(runs) is runs[1]

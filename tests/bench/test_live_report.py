@@ -3,28 +3,27 @@
 from dataclasses import replace
 from pathlib import Path
 
-from conch.bench.figures import Latency
+from conch.bench.figures import Latency, LiveRun, live_run
 from conch.bench.header import header
 from conch.bench.live import LiveBenchmark, LiveReport, markdown
-from conch.bench.live_figures import LiveRun, figures
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
 
 
 def report(*runs: LiveRun, scoring: Scoring = ENGLISH_WORDS) -> str:
-    found = LiveReport(
+    result = LiveReport(
         header=header("live", LiveBenchmark(manifest=Path("none"))).with_triton("2.51.0"),
         options=RecognitionOptions(),
         scoring=scoring.title,
         best=runs[0],
         runs=runs,
     )
-    return markdown(found)
+    return markdown(result)
 
 
 def test_a_run_is_a_row() -> None:
     run = replace(
-        figures([], 640, ENGLISH_WORDS),
+        live_run([], 640, ENGLISH_WORDS),
         streams=8,
         keeps_up=True,
         wer=0.1,
@@ -38,7 +37,7 @@ def test_a_run_is_a_row() -> None:
     )
     row = "| 8 | yes | 7 | 20 | 30 | 63 | 1041 | 1123 | 1544 | 16.4 | 0.026 | 1830 | 10.00 |"
     assert row in report(run)
-    behind = replace(figures([], 640, ENGLISH_WORDS), streams=24, error_messages=["gone", "gone"])
+    behind = replace(live_run([], 640, ENGLISH_WORDS), streams=24, error_messages=["gone", "gone"])
     text = report(run, behind)
     assert "| 24 | no | - | - | - | - | - | - | - | - | - | - | - |" in text
     assert text.count("**gone**") == 1
@@ -46,9 +45,9 @@ def test_a_run_is_a_row() -> None:
 
 
 def test_the_table_names_the_error_rate_and_the_normaliser() -> None:
-    run = figures([], 640, ENGLISH_WORDS)
+    run = live_run([], 640, ENGLISH_WORDS)
     assert "| WER % |" in report(run)
-    found = report(run, scoring=Scoring.of("auto", "zh"))
-    assert "| CER % |" in found
-    assert "WER" not in found
-    assert "Error rates: CER, Whisper's basic normaliser, in simplified characters." in found
+    result = report(run, scoring=Scoring.of("auto", "zh"))
+    assert "| CER % |" in result
+    assert "WER" not in result
+    assert "Error rates: CER, Whisper's basic normaliser, in simplified characters." in result

@@ -3,11 +3,11 @@ import time
 
 import pytest
 
-from conch.bench.load import Load, Offer, arrivals_s, closed_loop, offer, paced
+from conch.bench.load import LoadResult, Offer, arrivals_s, closed_loop, offer, paced
 from conch.wire.errors import AudioError
 
 
-def run(requests: int, concurrency: int, fails: int | None = None) -> tuple[Load[int], int]:
+def run(requests: int, concurrency: int, fails: int | None = None) -> tuple[LoadResult[int], int]:
     """Return the load and the largest number of requests in flight."""
     under_way, most = 0, 0
 
@@ -89,7 +89,7 @@ def test_arrivals_meet_their_rate_and_are_the_same_each_time() -> None:
     due = arrivals_s(2000, 50.0)
     assert due == sorted(due) == arrivals_s(2000, 50.0)
     assert due[0] >= 0 and due[-1] <= 40
-    gaps = sorted(later - due[place] for place, later in enumerate(due[1:]))
+    gaps = sorted(later - due[index] for index, later in enumerate(due[1:]))
     # Exponential with a mean of 20 ms: its median is that times ln 2.
     assert gaps[len(gaps) // 2] == pytest.approx(0.02 * 0.693, rel=0.1)
 

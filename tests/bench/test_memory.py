@@ -8,13 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from conch.bench.memory import (
-    MemorySampler,
-    cpu_by_process,
-    cpu_since,
-    process_tree,
-    tree_memory,
-)
+from conch.bench.memory import MemorySampler, cpu_by_process, cpu_since, process_tree, tree_memory
 
 MIB = 1024 * 1024
 

@@ -10,9 +10,9 @@ def test_percentiles_by_hand() -> None:
     # 1 to 101 ms: the p-th percentile is p + 1, without interpolation.
     latencies = [count / 1000 for count in range(1, 102)]
     random.Random(7).shuffle(latencies)
-    found = latency_ms(latencies)
-    assert found.percentiles == pytest.approx((51, 91, 96, 100))
-    assert (found.mean, found.max) == pytest.approx((51, 101))
+    result = latency_ms(latencies)
+    assert result.percentiles == pytest.approx((51, 91, 96, 100))
+    assert (result.mean, result.max) == pytest.approx((51, 101))
 
 
 def test_percentiles_interpolate_between_neighbours() -> None:
@@ -23,9 +23,9 @@ def test_percentiles_interpolate_between_neighbours() -> None:
 
 def test_percentiles_against_numpy() -> None:
     latencies = np.random.default_rng(3).exponential(0.2, size=997)
-    found = latency_ms(list(latencies))
+    result = latency_ms(list(latencies))
     expected = np.percentile(latencies, PERCENTILES) * 1000
-    assert found.percentiles == pytest.approx(tuple(expected), abs=1e-3)
+    assert result.percentiles == pytest.approx(tuple(expected), abs=1e-3)
 
 
 def test_no_latency_no_figure() -> None:

@@ -11,9 +11,9 @@ from conch.bench.header import header
 from conch.bench.synthesis import (
     SynthesisReport,
     SynthesisRun,
-    heard,
     joined_to,
     markdown,
+    speak,
     start_differences,
 )
 from conch.client import AsyncClient, Speech
@@ -37,7 +37,7 @@ class Client:
 
 def test_a_piece_that_comes_after_the_sound_before_it_is_late() -> None:
     async def listened(*pieces: tuple[float, float]) -> float:
-        return (await heard(cast(AsyncClient, Client(*pieces)), "Hi.", {})).late_s
+        return (await speak(cast(AsyncClient, Client(*pieces)), "Hi.", {})).late_s
 
     assert asyncio.run(listened((0, 100.0), (0, 1.0))) == 0
     assert asyncio.run(listened((0, 0.0), (0.01, 1.0))) >= 0.01
@@ -51,8 +51,8 @@ def test_texts_are_joined_to_a_length() -> None:
 def test_starts_of_words_that_both_have_are_compared() -> None:
     spoken = [SpokenWord(text, start, start + 0.1) for text, start in (("One", 0.0), ("2", 1.0))]
     spoken.append(SpokenWord("«It's,", 2.0, 2.5))
-    heard = [Word("one,", 0.1, 0.2, 1.0), Word("two", 1.1, 1.2, 1.0), Word("it's", 2.3, 2.5, 1.0)]
-    assert start_differences(spoken, heard) == pytest.approx([0.1, 0.3])
+    speak = [Word("one,", 0.1, 0.2, 1.0), Word("two", 1.1, 1.2, 1.0), Word("it's", 2.3, 2.5, 1.0)]
+    assert start_differences(spoken, speak) == pytest.approx([0.1, 0.3])
 
 
 def test_the_table_has_a_row_for_each_run() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from conch.bench.turns import SpeakerErrors, errors, read_rttm
+from conch.bench.speakers import SpeakerErrors, errors, read_rttm
 from conch.wire.errors import BenchError
 from conch.wire.result import Turn
 from lab.speakers.conversations import overlap_share
@@ -12,17 +12,17 @@ REFERENCE = [Turn("x", 0, 10), Turn("y", 10, 15), Turn("y", 8, 9), Turn("x", 20,
 
 
 def test_equal_turns_have_no_errors_whatever_the_names():
-    found = [Turn({"x": "B", "y": "A"}[turn.speaker], turn.start, turn.end) for turn in REFERENCE]
-    assert errors(REFERENCE, found).rate == 0
+    result = [Turn({"x": "B", "y": "A"}[turn.speaker], turn.start, turn.end) for turn in REFERENCE]
+    assert errors(REFERENCE, result).rate == 0
 
 
 def test_each_kind_of_error():
-    found = errors(REFERENCE, [Turn("A", 0, 7), Turn("B", 7, 16)])
+    result = errors(REFERENCE, [Turn("A", 0, 7), Turn("B", 7, 16)])
     # The second speaker of 8 to 9 and all of 20 to 21 are missed; 15 to 16 is false; x is B's at
     # 7 to 10, of which 8 to 9 may count for y.
-    assert (found.spoken_s, found.missed_s, found.false_s, found.confused_s) == (17, 2, 1, 2)
-    assert found.rate == pytest.approx(5 / 17)
-    assert (found + found).rate == found.rate
+    assert (result.spoken_s, result.missed_s, result.false_s, result.confused_s) == (17, 2, 1, 2)
+    assert result.rate == pytest.approx(5 / 17)
+    assert (result + result).rate == result.rate
 
 
 def test_overlap_is_a_share_of_the_speech():
@@ -35,10 +35,10 @@ def test_it_is_pyannotes():
     metrics = pytest.importorskip("pyannote.metrics.diarization")
 
     def annotation(turns):
-        found = core.Annotation()
-        for place, turn in enumerate(turns):
-            found[core.Segment(turn.start, turn.end), place] = turn.speaker
-        return found.support()
+        result = core.Annotation()
+        for index, turn in enumerate(turns):
+            result[core.Segment(turn.start, turn.end), index] = turn.speaker
+        return result.support()
 
     random = np.random.default_rng(1)
 
@@ -50,16 +50,16 @@ def test_it_is_pyannotes():
         ]
 
     for collar_s in (0, 0, 0.25, 0.25):
-        reference, found = drawn(["a", "b", "c"]), drawn(["x", "y", "z", "w"])
+        reference, result = drawn(["a", "b", "c"]), drawn(["x", "y", "z", "w"])
         rate = metrics.DiarizationErrorRate(collar=2 * collar_s)  # of both sides
-        theirs = rate(annotation(reference), annotation(found))
-        assert errors(reference, found, collar_s).rate == pytest.approx(theirs, abs=1e-6)
+        theirs = rate(annotation(reference), annotation(result))
+        assert errors(reference, result, collar_s).rate == pytest.approx(theirs, abs=1e-6)
 
 
 def test_a_collar_forgives_what_is_near_an_edge():
-    found = [Turn("A", 0.2, 10.2)]
-    assert errors([Turn("x", 0, 10)], found).rate == pytest.approx(0.04)
-    assert errors([Turn("x", 0, 10)], found, 0.25) == SpeakerErrors(9.5, 0, 0, 0)
+    result = [Turn("A", 0.2, 10.2)]
+    assert errors([Turn("x", 0, 10)], result).rate == pytest.approx(0.04)
+    assert errors([Turn("x", 0, 10)], result, 0.25) == SpeakerErrors(9.5, 0, 0, 0)
 
 
 def test_rttm_is_read_by_recording():

@@ -23,8 +23,8 @@ from conch.bls.failover import (
 from conch.bls.metrics import CALLS, CALLS_REPEATED, Metrics
 from conch.bls.runtime import Runtime
 from conch.recognition import RecognitionConfig, own_components
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import ComponentError, DeadlineError, MissingModelError, OptionError
-from conch.wire.stream_place import StreamPlace
 
 pytestmark = pytest.mark.virtual_time
 
@@ -316,7 +316,7 @@ STREAM = {"waveform": np.ones(512, np.float32)}
 
 
 def encode(server, *, starts=False):
-    place = StreamPlace("a", starts=starts, ends=False)
+    place = ChunkPosition("a", starts=starts, ends=False)
     return server.call("ctc_streaming_encoder", STREAM, ["log_probs"], place)
 
 
@@ -339,7 +339,7 @@ async def test_a_call_in_a_stream_is_not_repeated_and_its_start_is(server):
 
 async def test_the_start_of_a_stream_waits_for_a_place_no_longer_than_a_few_seconds(server):
     for deadline_ms in (0, 60_000, 2_000):
-        place = StreamPlace("a", starts=True, ends=False)
+        place = ChunkPosition("a", starts=True, ends=False)
         await server.calls(deadline_ms)("ctc_streaming_encoder", STREAM, ["log_probs"], place=place)
     longest = server.components.timeouts_s
     assert longest[:2] == [START_PATIENCE_S, START_PATIENCE_S]

@@ -67,9 +67,9 @@ def test_overwrite_does_all_again_and_leaves_what_is_not_its_own(
     said = finished(bulk(*other, "--overwrite"), 0)
     assert "done before" not in said
     assert "conch: 4 files in 2 shards, 0 failed" in said
-    found = shards(out)
-    assert len(found) == 2
-    assert ids(found) == [str(path) for path in files[:4]]
+    result = shards(out)
+    assert len(result) == 2
+    assert ids(result) == [str(path) for path in files[:4]]
     assert json.loads((out / "_conch" / "run.json").read_text())["options"] == {"nbest": 2}
     assert not (out / "_files").exists()
     assert (out / "mine.txt").read_text() == "kept"

@@ -79,9 +79,9 @@ def plain(tmp_path_factory, short_files: Path, plain_conch: Path) -> dict[str, l
         [sys.executable, "-m", "conch.cli", *map(str, arguments)], capture_output=True, text=True
     )
     assert done.returncode == 1, done.stderr
-    found = shards(out)
-    assert len(ids(found)) == FILES
-    return found
+    result = shards(out)
+    assert len(ids(result)) == FILES
+    return result
 
 
 def children(pid: int) -> list[tuple[int, str]]:
@@ -95,14 +95,14 @@ def children(pid: int) -> list[tuple[int, str]]:
             except OSError:
                 continue
             parents[int(entry.name)] = (int(fields[1]), title)
-    found, todo = [], [pid]
+    result, todo = [], [pid]
     while todo:
         parent = todo.pop()
         for child, (above, title) in parents.items():
             if above == parent:
-                found.append((child, title))
+                result.append((child, title))
                 todo.append(child)
-    return found
+    return result
 
 
 def raylet_of(node: Any) -> int:
@@ -216,11 +216,11 @@ def spoken_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def texts(out: Path, said: str) -> dict[str, str]:
     """Return the text of each recording, of which no two are the same."""
-    rows = [json.loads(row) for found in shards(out).values() for row in found]
-    found = {row["id"]: row["text"] for row in rows}
-    assert len(rows) == len(found) == len(set(found.values())) == SPOKEN
+    rows = [json.loads(row) for result in shards(out).values() for row in result]
+    result = {row["id"]: row["text"] for row in rows}
+    assert len(rows) == len(result) == len(set(result.values())) == SPOKEN
     assert f"{SPOKEN} files in {SPOKEN // 2} shards, 0 failed" in said
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -51,13 +51,13 @@ def spans(probs, num_samples: int) -> list[Span]:
 @pytest.mark.parametrize("seed", range(3))
 def test_pieces_have_the_segments_of_the_whole(seed: int) -> None:
     data = recording(seed)
-    found = cut(data, OPTIONS, heard, piece_s=10)
+    result = cut(data, OPTIONS, heard, piece_s=10)
     (blocks,) = file_recording(data, 1e6).channels.values()
     whole = np.concatenate(list(blocks))
     expected = spans(heard(whole, None)[0], len(whole))
-    assert len(found.pieces) > 2
-    sent = list(audio_of(data, OPTIONS, found.pieces))
-    assert [piece for piece, _ in sent] == list(found.pieces)
+    assert len(result.pieces) > 2
+    sent = list(audio_of(data, OPTIONS, result.pieces))
+    assert [piece for piece, _ in sent] == list(result.pieces)
     assert np.array_equal(np.concatenate([samples for _, samples in sent]), whole)
     in_pieces = []
     for piece, samples in sent:
@@ -72,8 +72,8 @@ def test_without_the_memory_some_segments_would_differ() -> None:
     different = 0
     for seed in range(3):
         data = recording(seed)
-        found = cut(data, OPTIONS, heard, piece_s=10)
-        for piece, samples in audio_of(data, OPTIONS, found.pieces):
+        result = cut(data, OPTIONS, heard, piece_s=10)
+        for piece, samples in audio_of(data, OPTIONS, result.pieces):
             state = state_of(RecognitionOptions.parse({"vad_state": piece.vad_state}))
             alone, as_before = (heard(samples, known)[0] for known in (None, state))
             different += spans(alone, len(samples)) != spans(as_before, len(samples))
@@ -89,13 +89,13 @@ def test_a_recording_without_a_pause_stays_whole() -> None:
 def test_each_channel_is_cut_by_itself() -> None:
     data = recording(1, 60.0, channels=2)
     options = RecognitionOptions.parse({"channels": "split"})
-    found = cut(data, options, heard, piece_s=10)
-    assert found.channels == (1, 2)
-    assert {piece.channel for piece in found.pieces} == {1, 2}
+    result = cut(data, options, heard, piece_s=10)
+    assert result.channels == (1, 2)
+    assert {piece.channel for piece in result.pieces} == {1, 2}
     for number in (1, 2):
         own = [
             samples
-            for piece, samples in audio_of(data, options, found.pieces)
+            for piece, samples in audio_of(data, options, result.pieces)
             if piece.channel == number
         ]
         assert sum(map(len, own)) == 60 * SAMPLE_RATE
@@ -140,23 +140,23 @@ def test_pieces_are_joined_in_order_of_time_and_channel() -> None:
         transcript(segment(0.123, "three")),
         transcript(segment(2.0, "two")),
     ]
-    told = f"{IMPROBABLE}, and may be invented"
-    parts[1:] = [replace(part, warnings=(told,)) for part in parts[1:]]
+    message = f"{IMPROBABLE}, and may be invented"
+    parts[1:] = [replace(part, warnings=(message,)) for part in parts[1:]]
     whole = CutRecording(pieces, 80.0, (1, 2), ("of the whole",))
-    found = joined(whole, parts, nbest=1)
-    assert found.text == "one two three"
-    assert [(item.start, item.channel) for item in found.segments] == [
+    result = joined(whole, parts, nbest=1)
+    assert result.text == "one two three"
+    assert [(item.start, item.channel) for item in result.segments] == [
         (1.0, 1),
         (2.0, 2),
         (40.123, 1),
     ]
-    assert found.words[2] == Word("three", 40.123, 40.623, 0.9)
-    assert [channel.text for channel in found.channels] == ["one three", "two"]
-    assert found.duration == 80.0
-    assert found.stages["vad"] == Stage(3, 7.5)
-    assert (found.warnings[0], found.warnings[-1]) == ("of the whole", told)
-    assert found.warnings.count(told) == 1
-    assert "of the piece" not in found.warnings
+    assert result.words[2] == Word("three", 40.123, 40.623, 0.9)
+    assert [channel.text for channel in result.channels] == ["one three", "two"]
+    assert result.duration == 80.0
+    assert result.stages["vad"] == Stage(3, 7.5)
+    assert (result.warnings[0], result.warnings[-1]) == ("of the whole", message)
+    assert result.warnings.count(message) == 1
+    assert "of the piece" not in result.warnings
 
 
 def test_a_time_keeps_its_milliseconds() -> None:

@@ -36,29 +36,29 @@ def test_a_folder_gives_every_name_of_audio_and_counts_the_others(folder: Path) 
     for name in (*names, "deep/more.txt", "list.pdf", "README", "mp3"):
         (folder / name).touch()
     left_out = Counter[str]()
-    found = {Path(source.id).name for source in sources_of([str(folder)], left_out=left_out)}
-    assert found == {*names, "a.MP3", "b.wav", "c.ogg"}
+    result = {Path(source.id).name for source in sources_of([str(folder)], left_out=left_out)}
+    assert result == {*names, "a.MP3", "b.wav", "c.ogg"}
     assert left_out == {".txt": 2, ".pdf": 1, "without a suffix": 2}
-    told = left_out_text(left_out)
-    assert told.startswith("5 files of folders are left out, as no audio by name: 2 ")
-    assert "2 .txt" in told and "2 without a suffix" in told and told.endswith(", 1 .pdf")
-    for name in found:
+    message = left_out_text(left_out)
+    assert message.startswith("5 files of folders are left out, as no audio by name: 2 ")
+    assert "2 .txt" in message and "2 without a suffix" in message and message.endswith(", 1 .pdf")
+    for name in result:
         next(folder.rglob(name)).unlink()
-    with pytest.raises(BulkError, match=rf"no audio in it; {told}"):
+    with pytest.raises(BulkError, match=rf"no audio in it; {message}"):
         sources_of([str(folder)])
 
 
 def test_a_glob_gives_what_it_matches_and_nothing_twice(folder: Path) -> None:
-    found = sources_of([f"{folder}/*.wav", f"{folder}/**/c.*", f"{folder}/b.wav"])
-    assert found == [file(folder / "b.wav"), file(folder / "deep/c.ogg")]
+    result = sources_of([f"{folder}/*.wav", f"{folder}/**/c.*", f"{folder}/b.wav"])
+    assert result == [file(folder / "b.wav"), file(folder / "deep/c.ogg")]
 
 
 def test_a_file_may_have_any_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    (found,) = sources_of(["notes.txt"])
-    assert found == file(folder / "notes.txt")
-    assert read_audio(found) == b"notes.txt"
-    assert size_of(found) == 9
+    (result,) = sources_of(["notes.txt"])
+    assert result == file(folder / "notes.txt")
+    assert read_audio(result) == b"notes.txt"
+    assert size_of(result) == 9
 
 
 def test_a_manifest_counts_paths_from_its_folder(folder: Path) -> None:
@@ -113,8 +113,8 @@ def test_parquet_has_paths_or_bytes(folder: Path) -> None:
     parquet.write_table(pa.table({"audio": audio}), sounds, row_group_size=2)
     parquet.write_table(pa.table({"id": ["x", "y"], "bytes": [b"1", b""]}), both)
     assert sources_of([str(paths)]) == [file(folder / "b.wav"), file(folder / "deep/c.ogg")]
-    found = sources_of([str(sounds)])
-    assert [read_audio(source) for source in found] == [b"A", b"B", b"C", b"D", b"E"]
+    result = sources_of([str(sounds)])
+    assert [read_audio(source) for source in result] == [b"A", b"B", b"C", b"D", b"E"]
     first, second = sources_of([str(both)])
     assert (first.id, read_audio(first)) == ("x", b"1")
     with pytest.raises(AudioError, match="0 bytes"):

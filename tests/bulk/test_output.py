@@ -17,13 +17,11 @@ import pytest
 
 from conch.bulk import ray_data
 from conch.bulk.inputs import Source, sources_of
-from conch.bulk.lock import locked, require
-from conch.bulk.plan import shards_of
 from conch.bulk.ray_data import message_of
-from conch.bulk.rows import SCHEMA, row_of, rows_of, shard_bytes
 from conch.bulk.run import run
 from conch.bulk.sending import Answer
-from conch.bulk.storage import LOCK, RUN, Output
+from conch.bulk.shards import SCHEMA, row_of, rows_of, shard_bytes, shards_of
+from conch.bulk.storage import LOCK, RUN, Output, locked, require
 from conch.bulk.work import (
     Job,
     ShardOutcome,
@@ -40,7 +38,7 @@ pytestmark = pytest.mark.skipif(not find_spec("fsspec"), reason="fsspec is missi
 
 HOLD = """
 import sys
-from conch.bulk.lock import locked
+from conch.bulk.storage import locked
 from conch.bulk.storage import Output
 with locked(Output(sys.argv[1])):
     print("held", flush=True)
@@ -145,8 +143,8 @@ def test_a_shard_of_another_version_is_named(kind: str, version: int) -> None:
         pytest.importorskip("pyarrow", reason="pyarrow is missing: it comes with the extra bulk")
     (row,) = rows("a.wav")
     content = shard_bytes(kind, [{**row, "schema": version}])
-    told = rf"x\.{kind} is a shard of version {version}; this Conch writes version {SCHEMA}: use"
-    with pytest.raises(BulkError, match=told):
+    message = rf"x\.{kind} is a shard of version {version}; this Conch writes version {SCHEMA}: use"
+    with pytest.raises(BulkError, match=message):
         rows_of(f"x.{kind}", content, ("id", "schema"))
 
 
@@ -162,9 +160,9 @@ def test_a_shard_appears_last_and_has_the_failures(tmp_path: Path) -> None:
 
 def test_files_next_to_the_shards_have_unique_names() -> None:
     names = ["/a/x.wav", "/a/x.mp3", "s3://b/x.wav", "/../x"]
-    found = [format_path(Source(name, name), "srt") for name in names]
+    result = [format_path(Source(name, name), "srt") for name in names]
     expected = ["a/x.wav.srt", "a/x.mp3.srt", "s3/b/x.wav.srt", "_/x.srt"]
-    assert found == [f"_files/srt/{name}" for name in expected]
+    assert result == [f"_files/srt/{name}" for name in expected]
 
 
 def test_no_file_has_the_secret_of_a_url_in_its_name() -> None:
@@ -201,8 +199,8 @@ def test_an_id_that_no_file_can_have_is_an_error_of_its_row(name: str, tmp_path:
     job, output = Job(str(tmp_path), "", formats=("txt", "json")), Output(str(tmp_path))
     call = Source("call", "call.wav")
     assert write_formats(job, output, call, Answer(SAID)) == Answer(SAID)
-    found = write_formats(job, output, Source(name, "b.wav"), Answer(SAID, None, 2.0))
-    row = row_of(Source(name, "b.wav"), found, {})
+    result = write_formats(job, output, Source(name, "b.wav"), Answer(SAID, None, 2.0))
+    row = row_of(Source(name, "b.wav"), result, {})
     assert (row["text"], row["error_code"]) == (None, "INVALID_REQUEST")
     assert row["error"].startswith("no file of --format can have this id: cannot write ")
     assert (tmp_path / "_files/txt/call.txt").read_text() == "good day\n"
@@ -262,11 +260,13 @@ def test_an_output_of_other_options_is_left_alone(job: Job, audio: str) -> None:
     with pytest.raises(BulkError, match=r'with options {"nbest": 2}; asked: {"nbest": 3}'):
         run([audio], replace(job, options={"nbest": 3}), Mock())
     with pytest.raises(BulkError, match="with shards"):
-        run([audio], replace(job, kind="parquet"), Mock())
+        run([audio], replace(job, shard_format="parquet"), Mock())
     for version in (SCHEMA - 1, SCHEMA + 1):
         Output(job.out).write(RUN, json.dumps({"schema": version}).encode())
-        told = f"holds shards of version {version}; this Conch writes version {SCHEMA}: use another"
-        with pytest.raises(BulkError, match=told):
+        message = (
+            f"holds shards of version {version}; this Conch writes version {SCHEMA}: use another"
+        )
+        with pytest.raises(BulkError, match=message):
             run([audio], job, Mock())
     Output(job.out).remove(RUN)
     with pytest.raises(BulkError, match=r"holds shards, but not _conch/run\.json"):
@@ -283,7 +283,7 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> None:
         for shard in shards:
             yield ShardOutcome(shard.name)
             yield write_shard(job, output, shard.name, rows(*(item.id for item in shard.sources)))
-            yield recorded_outcome(output, shard.name, job.kind)
+            yield recorded_outcome(output, shard.name, job.shard_format)
 
     monkeypatch.setattr(ray_data, "connected", lambda address: nullcontext([]))
     monkeypatch.setattr(ray_data, "outcomes", outcomes)
@@ -304,7 +304,7 @@ def test_overwrite_removes_what_runs_have_written_and_nothing_else(job: Job, aud
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text("x")
     kind = "parquet" if find_spec("pyarrow") else "jsonl"
-    other = replace(job, options={"nbest": 3}, kind=kind)
+    other = replace(job, options={"nbest": 3}, shard_format=kind)
     before.write_text("old")
     (outcome,) = run([audio], other, Mock(), overwrite=True)
     assert outcome.files == 1

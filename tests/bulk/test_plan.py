@@ -3,7 +3,7 @@
 import pytest
 
 from conch.bulk.inputs import Source
-from conch.bulk.plan import (
+from conch.bulk.shards import (
     MAX_FILES,
     SHARD,
     digest_of,
@@ -43,12 +43,12 @@ def test_a_name_belongs_to_the_recordings_of_its_shard() -> None:
 
 def test_a_second_run_does_what_is_missing() -> None:
     shards = shards_of(sources("a", "b", "c"), 1)
-    found = [f"{shards[1].name}.jsonl"]
-    assert without_done(shards, found) == [shards[0], shards[2]]
-    assert not_planned(shards, found) == []
+    result = [f"{shards[1].name}.jsonl"]
+    assert without_done(shards, result) == [shards[0], shards[2]]
+    assert not_planned(shards, result) == []
 
 
 def test_shards_of_other_recordings_are_noticed() -> None:
-    found = [f"{shard.name}.parquet" for shard in shards_of(sources("a", "b"), 2)]
-    assert not_planned(shards_of(sources("a", "b", "c"), 2), found) == []
-    assert not_planned(shards_of(sources("0", "a", "b"), 2), found) == found
+    result = [f"{shard.name}.parquet" for shard in shards_of(sources("a", "b"), 2)]
+    assert not_planned(shards_of(sources("a", "b", "c"), 2), result) == []
+    assert not_planned(shards_of(sources("0", "a", "b"), 2), result) == result

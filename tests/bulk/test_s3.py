@@ -12,8 +12,7 @@ import pytest
 from bulk_runs import BAD_FILES, FILES, finished
 
 from conch.bulk.inputs import sources_of
-from conch.bulk.lock import locked, require
-from conch.bulk.storage import LOCK, Output
+from conch.bulk.storage import LOCK, Output, locked, require
 from conch.wire.errors import BulkError
 
 LACKS = [name for name in ("ray", "s3fs", "moto") if not find_spec(name)]
@@ -35,14 +34,14 @@ def store() -> Iterator[None]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    found = {
+    result = {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    before = {name: os.environ.get(name) for name in found}
-    os.environ.update(found)
+    before = {name: os.environ.get(name) for name in result}
+    os.environ.update(result)
     system = fsspec.filesystem("s3")
     system.mkdir("calls")
     yield

@@ -37,8 +37,8 @@ def plain_server(version: str) -> Iterator[Server]:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                if found := re.search(r"grpc://\S+", line):
-                    yield found[0], process
+                if result := re.search(r"grpc://\S+", line):
+                    yield result[0], process
                     return
             pytest.fail("the server did not start")
         finally:
@@ -53,7 +53,7 @@ def servers() -> Iterator[list[Server]]:
 
 def answers(out: Path) -> Counter[str]:
     """Return how many recordings each version of the models has answered."""
-    rows = [json.loads(row) for found in shards(out).values() for row in found]
+    rows = [json.loads(row) for result in shards(out).values() for row in result]
     return Counter(row["models"]["vad"] for row in rows if row["error"] is None)
 
 
@@ -66,10 +66,10 @@ def test_each_server_has_its_share(
         bulk(short_files, "--out", out, *urls, "--jobs", "2", "--files-per-shard", "5"), 1
     )
     assert f"{FILES} files in 60 shards, {BAD_FILES} failed" in said
-    found = answers(out)
-    assert found.keys() == {"7 packaged", "8 packaged"}
-    assert found.total() == FILES - BAD_FILES
-    assert min(found.values()) > FILES // 5
+    result = answers(out)
+    assert result.keys() == {"7 packaged", "8 packaged"}
+    assert result.total() == FILES - BAD_FILES
+    assert min(result.values()) > FILES // 5
 
 
 def test_a_lost_server_leaves_its_work_to_the_other(
@@ -87,6 +87,6 @@ def test_a_lost_server_leaves_its_work_to_the_other(
     servers[0][1].kill()
     said = finished(process, 1)
     assert f"{FILES} files in 60 shards, {BAD_FILES} failed" in said
-    found = shards(out)
-    assert len(ids(found)) == len(set(ids(found))) == FILES
+    result = shards(out)
+    assert len(ids(result)) == len(set(ids(result))) == FILES
     assert answers(out)["8 packaged"] > answers(out)["7 packaged"] > 0

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 from live_answers import ROLLING, answer, segment, spoken, words
 
-from conch.cli.captions import Caption, Captions, Line, cut, width_of
+from conch.cli.captions import Caption, Captions, Line, cut
+from conch.wire import subtitles
 from conch.wire.result import OpenUtterance
 
 
@@ -64,8 +65,8 @@ def test_an_utterance_without_text_is_no_line_and_may_still_get_one(captions: Ca
         Line(tentative="two"),
     )
     one, two = segment("One.", 0, passes=2), segment("Two.", 1, passes=2)
-    found = captions.after(answer("One. Two.", one, two, stable="One. Two.", rolling=ROLLING))
-    assert found == Caption(("One.", "Two."), ())
+    result = captions.after(answer("One. Two.", one, two, stable="One. Two.", rolling=ROLLING))
+    assert result == Caption(("One.", "Two."), ())
     assert captions.after(answer("One. Two.", segment("", 2, passes=2), rolling=ROLLING)) == (
         Caption((), ())
     )
@@ -135,14 +136,14 @@ def test_the_last_answer_makes_all_final(captions: Captions) -> None:
     ],
 )
 def test_a_line_is_cut_at_its_left(columns: int, expected: Line) -> None:
-    found = cut(Line("ab cd", "ef", "gh"), columns)
-    assert found == expected
-    assert width_of(found.text) <= columns
+    result = cut(Line("ab cd", "ef", "gh"), columns)
+    assert result == expected
+    assert subtitles.columns(result.text) <= columns
 
 
 def test_wide_characters_count_twice_and_marks_not_at_all() -> None:
-    assert width_of("今日はA") == 7
-    assert width_of("e\u0301te\u0301") == 3
+    assert subtitles.columns("今日はA") == 7
+    assert subtitles.columns("e\u0301te\u0301") == 3
     assert cut(Line(newest="今日は"), 5) == Line(newest="日は")
     assert cut(Line("今日", newest="は"), 4) == Line("", newest="は")
     assert cut(Line(newest="xe\u0301y"), 1) == Line(newest="y")

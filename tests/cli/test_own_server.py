@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from whisper_toys import whisper_toy
 
-from conch.cli.own_server import config_for
+from conch.cli.server import config_for
 from conch.families import decoders
 from conch.families.moonshine.declaration import PACKAGE
 from conch.launcher import loaded_models

@@ -13,7 +13,7 @@ from refusals import Refused
 from toy_piper import write_piper
 
 from conch import families
-from conch.audio.wav import wav_header
+from conch.audio.encoding import wav_header
 from conch.cli import main, say
 from conch.cli.arguments import UsageError
 from conch.client import Speech
@@ -77,7 +77,7 @@ def test_a_player_gets_the_samples_and_its_failure_is_told(
     player.write_text(f"#!/bin/sh\ncat > {tmp_path}/heard\necho $@ > {tmp_path}/flags\n")
     player.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert say.found_player() == str(player)
+    assert say.installed_player() == str(player)
     say.played(pieces(b"abcd", b"ef"), str(player))
     assert (tmp_path / "heard").read_bytes() == b"abcdef"
     assert "-r 24000" in (tmp_path / "flags").read_text()
@@ -113,7 +113,7 @@ def test_a_wav_on_stdout_has_a_header_of_open_size(tmp_path: Path) -> None:
 def test_without_a_player_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="-o FILE"):
-        say.found_player()
+        say.installed_player()
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def test_a_file_has_one_voice_and_enough_of_it() -> None:
     assert _alone("a.wav", [little, main]) is main
     with pytest.raises(ConchError, match=r"a.wav has 2 voices \(12.0 s, 1.5 s\)"):
         _alone("a.wav", [speaker(1.5, 1), main])
-    for found, seconds in (([], "0.0"), ([speaker(1.1, 1)], "1.1")):
+    for result, seconds in (([], "0.0"), ([speaker(1.1, 1)], "1.1")):
         with pytest.raises(ConchError, match=f"{seconds} s of speech; at least 1.2 s"):
-            _alone("a.wav", found)
+            _alone("a.wav", result)
 
 
 def test_all_files_are_of_one_person() -> None:
@@ -53,9 +53,9 @@ def test_enrolled_voices_go_with_a_request(
 
     assert options() == {}
     for words, names in (("all", ["Ann", "Ben"]), ("Ben", ["Ben"]), ("Ben, Ann", ["Ben", "Ann"])):
-        found = options("--known-speakers", words)
-        assert found["speakers"] == "auto"
-        assert [item.name for item in known_speakers_of(str(found["known_speakers"]))] == names
+        result = options("--known-speakers", words)
+        assert result["speakers"] == "auto"
+        assert [item.name for item in known_speakers_of(str(result["known_speakers"]))] == names
     assert options("--known-speakers", "all", "--speakers", "3")["speakers"] == "3"
     with pytest.raises(SystemExit):
         options("--known-speakers", "Eve")

@@ -96,8 +96,8 @@ def test_json_is_every_answer_on_a_line() -> None:
     with closing(Writer(out, TWO_PASS, is_json=True)) as show:
         for item in ANSWERS:
             show(item)
-    found = [Transcript.from_json(line) for line in out.getvalue().splitlines()]
-    assert found == list(ANSWERS)
+    result = [Transcript.from_json(line) for line in out.getvalue().splitlines()]
+    assert result == list(ANSWERS)
 
 
 LOSS = Resumption(

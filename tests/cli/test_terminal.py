@@ -3,8 +3,7 @@ from collections.abc import Sequence
 import pytest
 from screen import Screen, set_size, terminal_of
 
-from conch.cli.captions import Line
-from conch.cli.terminal import NEWEST, TENTATIVE, OpenLines
+from conch.cli.captions import NEWEST, TENTATIVE, Line, OpenLines
 
 FIRM_LINE = Line("Nobody can tell", "what they", "wil bring")
 

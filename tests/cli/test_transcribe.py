@@ -212,10 +212,10 @@ class Flaky:
         return answer
 
     async def is_ready(self, model: str) -> bool:
-        found = self.looks.pop(0) if self.looks else True
-        if isinstance(found, ConchError):
-            raise found
-        return found
+        result = self.looks.pop(0) if self.looks else True
+        if isinstance(result, ConchError):
+            raise result
+        return result
 
 
 def transcription(
@@ -313,6 +313,6 @@ async def test_a_file_that_a_server_dies_of_fails_alone() -> None:
     client = Poisoned("poison.wav")
     server = transcription(client, is_known=True)
     names = ("a.wav", "b.wav", "poison.wav", "c.wav")
-    found = await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
-    assert [isinstance(item, PoisonError) for item in found] == [False, False, True, False]
+    result = await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
+    assert [isinstance(item, PoisonError) for item in result] == [False, False, True, False]
     assert client.deaths == 2

@@ -10,8 +10,8 @@ import pytest
 from conch.client import AsyncClient, Client, tensors
 from conch.client.endpoint import Endpoint
 from conch.client.triton_grpc import metadata
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import ConchError
-from conch.wire.stream_place import StreamPlace
 
 
 async def test_no_answer_is_asked_for_compressed():
@@ -35,7 +35,7 @@ async def test_no_answer_is_asked_for_compressed():
 
 
 def test_every_chunk_names_its_stream_in_a_header_and_no_recording_does():
-    chunk = tensors.Request("speech", {}, {}, 1.0, StreamPlace("4711", True, False))
+    chunk = tensors.Request("speech", {}, {}, 1.0, ChunkPosition("4711", True, False))
     assert chunk.headers == {"conch-stream": "4711"}
     endpoint = Endpoint.parse("grpc://127.0.0.1", api_key="", headers={"X-Team": "news"})
     assert dict(metadata(endpoint, chunk)) == {"x-team": "news", "conch-stream": "4711"}

@@ -23,7 +23,6 @@ from conch.client.gateway import as_pcm16, file_of, is_gateway
 from conch.client.gateway_live import FRAME_SAMPLES
 from conch.client.tensors import Request
 from conch.session.answers import joined_answers
-from conch.wire.api_errors import code_of, from_answer
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -38,6 +37,8 @@ from conch.wire.errors import (
     ServerError,
     SessionError,
     UnreachableError,
+    code_of,
+    from_answer,
 )
 from conch.wire.result import Transcript
 

@@ -15,6 +15,7 @@ from tritonclient.utils import np_to_triton_dtype
 from conch.client import tensors, triton_grpc, triton_http
 from conch.client.endpoint import Endpoint
 from conch.client.tensors import Audio, OptionArgument
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -33,7 +34,6 @@ from conch.wire.errors import (
 )
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.result import Hypothesis, Transcript
-from conch.wire.stream_place import StreamPlace
 
 URL = "http://host:8000"
 
@@ -331,7 +331,7 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     assert sent == options
 
 
-@pytest.mark.parametrize("place", [None, StreamPlace("abc", starts=True, ends=False)])
+@pytest.mark.parametrize("place", [None, ChunkPosition("abc", starts=True, ends=False)])
 @pytest.mark.parametrize(
     "audio",
     [
@@ -343,7 +343,7 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     ],
 )
 def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
-    audio: Any, place: StreamPlace | None
+    audio: Any, place: ChunkPosition | None
 ) -> None:
     options: dict[str, Any] = {"lm_weight": 0.5, "nbest": 2, "vad": True, "language": "en"}
     request = replace(build(audio, **options), place=place, request_id="req_1")

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 from subprocesses import output_of
 
-from conch.component.ctranslate import (
-    CTranslate2Config,
-    load_ctranslate2,
-)
+from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
 from conch.wire.errors import ConfigError
 
 LOAD = """

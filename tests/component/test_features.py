@@ -6,12 +6,7 @@ import scipy.signal
 import soundfile
 
 from conch.cli.demo import SPEECH
-from conch.component.features import (
-    HISTORY,
-    log_mel_spectrogram,
-    mel_filters,
-    streaming_log_mel,
-)
+from conch.component.features import HISTORY, log_mel_spectrogram, mel_filters, streaming_log_mel
 
 
 @pytest.fixture(scope="module")

@@ -102,9 +102,9 @@ def test_the_gpu_image_has_the_python_that_its_server_takes() -> None:
     )
     version = tuple(map(int, arguments["PYTHON"].split(".")))
     assert version == (3, 12) and version in SERVER_PYTHONS
-    found = re.fullmatch(r"nvcr\.io/nvidia/tritonserver:(\d+)\.(\d+)-py3", arguments["BASE"])
-    assert found
-    release = tuple(map(int, found.groups()))
+    match = re.fullmatch(r"nvcr\.io/nvidia/tritonserver:(\d+)\.(\d+)-py3", arguments["BASE"])
+    assert match
+    release = tuple(map(int, match.groups()))
     assert release >= FIRST_TRITON_WITH_PYTHON_3_12
     assert release >= FIRST_TRITON_THAT_IS_MENDED
     assert list(ROOT.glob("*_models/*/configs/gpu.pbtxt"))

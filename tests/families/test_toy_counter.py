@@ -19,11 +19,11 @@ from conch.gateway.openapi import make_document
 from conch.launcher import loaded_models
 from conch.launcher.warmth import requests_for
 from conch.wire.errors import OptionError
+from conch.wire.named_models import no_text_steps
 from conch.wire.needs import components_for, components_of, missing
-from conch.wire.option_texts import options_of_text
-from conch.wire.options import RecognitionOptions
+from conch.wire.option_values import options_of_text
+from conch.wire.options import RecognitionOptions, all_options
 from conch.wire.result import Transcript
-from conch.wire.text_steps import no_text_steps
 from tests.families.toy_counter.declaration import FAMILY, CounterOptions
 
 TOY = Path(__file__).parent / "toy_counter"
@@ -81,7 +81,7 @@ def test_its_options_are_flags_and_fields_of_a_form() -> None:
     assert "--count-most N count a word up to this number; 0 is not at all (an integer" in text
     args = parser.parse_args(["--count-most", "3", "--count-word", "sea"])
     assert given_options(args) == {"count_most": 3, "count_word": "sea"}
-    assert options_of_text({"count_most": "3"}) == {"count_most": 3}
+    assert options_of_text({"count_most": "3"}, all_options()) == {"count_most": 3}
 
 
 def test_its_options_are_in_the_docs() -> None:

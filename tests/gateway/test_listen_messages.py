@@ -7,11 +7,7 @@ from dataclasses import replace
 import pytest
 from live_answers import answer, segment, words
 
-from conch.gateway.listen_messages import (
-    MAX_END_TEXT,
-    FrameAnswers,
-    ListenMessages,
-)
+from conch.gateway.listen_messages import MAX_END_TEXT, FrameAnswers, ListenMessages
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import latest_segments

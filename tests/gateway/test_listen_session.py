@@ -17,13 +17,7 @@ from sockets import Socket, listening_to
 from conch.audio.decoder import MAX_TAG_BYTES
 from conch.gateway.config import Times
 from conch.gateway.limits import Limits
-from conch.wire.errors import (
-    AudioError,
-    ComponentError,
-    ConchError,
-    OverloadedError,
-    ServerError,
-)
+from conch.wire.errors import AudioError, ComponentError, ConchError, OverloadedError, ServerError
 
 
 @pytest.fixture(name="socket")

@@ -9,7 +9,7 @@ from audio_files import cut
 from containers import muxed
 from waiting import wait_until
 
-from conch.audio import workers
+from conch.audio import intake
 from conch.gateway import live_audio
 from conch.gateway.live_audio import LiveFrames, RawDecoder, default_rate
 from conch.wire.errors import AudioError
@@ -31,11 +31,11 @@ async def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.nd
 
 
 def no_decoder_is_left() -> bool:
-    starter = workers._POOL._process
+    starter = intake._POOL._process
     if starter is None:
         return True
     children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()
-    return len(children.split()) <= len(workers._POOL._idle)
+    return len(children.split()) <= len(intake._POOL._idle)
 
 
 def g711_mulaw(code: int) -> int:

@@ -16,6 +16,7 @@ from conch.client.live import AsyncLiveStream
 from conch.client.tensors import Request, UnavailableError
 from conch.families.family import AddedVoice
 from conch.gateway.servers import HEAL_S, Servers, SessionClient
+from conch.wire.entry_points import Health
 from conch.wire.errors import (
     AudioError,
     ConchError,
@@ -25,10 +26,8 @@ from conch.wire.errors import (
     ServerLostError,
     UnreachableError,
 )
-from conch.wire.health import Health
 from conch.wire.result import Hypothesis, Transcript
-from conch.wire.synthesis import SynthesisOptions
-from conch.wire.voices import synthesizer_of
+from conch.wire.synthesis import SynthesisOptions, synthesizer_of
 
 JOE = AddedVoice(
     synthesizer="piper",

@@ -12,7 +12,7 @@ from recordings import Recording, recordings_of
 from conch.cli.demo import SPEECH
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
-from conch.wire import component_calls
+from conch.wire import entry_points
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -48,7 +48,7 @@ def triton(server: TritonServer) -> Iterator[http.InferenceServerClient]:
 @pytest.fixture
 def caller(server: TritonServer) -> dict[str, str]:
     """Return the request parameter with which components take a call from outside."""
-    return {component_calls.KEY: server.component_key}
+    return {entry_points.COMPONENT_KEY: server.component_key}
 
 
 @pytest.fixture

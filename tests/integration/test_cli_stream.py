@@ -19,7 +19,7 @@ from recordings import wer
 from screen import Screen, set_size
 
 from conch.cli import main
-from conch.cli.terminal import CLEAR, NEWEST
+from conch.cli.captions import CLEAR, NEWEST
 
 pytestmark = pytest.mark.server
 

@@ -25,9 +25,9 @@ from conch.client import AsyncClient, AsyncLiveStream, tensors
 from conch.client.asynchronous import Transport, connect
 from conch.client.endpoint import Endpoint
 from conch.deploy.haproxy import BackendServer
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import ConchError, OverloadedError, ServerError, SessionError
 from conch.wire.result import Transcript
-from conch.wire.stream_place import StreamPlace
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
@@ -106,7 +106,7 @@ class Stream:
             inputs=tensors.chunk_tensors(chunk, RATE),
             parameters={"session": "test", **({"mode": "streaming"} if starts else {})},
             timeout_s=300,
-            place=StreamPlace(self._id, starts, self._sent >= len(self.samples)),
+            place=ChunkPosition(self._id, starts, self._sent >= len(self.samples)),
         )
         return (await self._transport.infer(request))[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 
-from conch.wire import component_calls
+from conch.wire import entry_points
 
 pytestmark = pytest.mark.server
 
@@ -80,11 +80,11 @@ def test_a_short_segment_does_not_wait_for_a_long_one(decoder, long, short):
 
 
 def test_a_call_that_is_told_to_leave_does_so(decoder, long, short):
-    decoder.call("long", long, beam_size=32, **{component_calls.NUMBER: 7})
+    decoder.call("long", long, beam_size=32, **{entry_points.CALL_NUMBER: 7})
     name = ""
     while name != "long":
         # The first ones may overtake the call that they name, which is larger.
-        decoder.call("leave", short, **{component_calls.LEAVES: 7})
+        decoder.call("leave", short, **{entry_points.LEAVING_CALL: 7})
         name, _, error = decoder.next_answer()
         wanted = "nobody waits for the call" if name == "long" else "call 7 leaves"
         assert wanted in str(error)

@@ -12,7 +12,7 @@ from conch.families.kokoro.declaration import MODEL as KOKORO
 from conch.launcher import ServerConfig, TritonServer
 from conch.packaged import how_to_get
 from conch.wire.entry_points import SYNTHESIS
-from conch.wire.voices import synthesizer_of
+from conch.wire.synthesis import synthesizer_of
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 

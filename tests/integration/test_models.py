@@ -11,7 +11,7 @@ import tritonclient.http as http
 
 from conch.catalogue.kinds import KINDS
 from conch.catalogue.places import find
-from conch.cli.own_server import server_url
+from conch.cli.server import server_url
 from conch.client import Client
 from conch.gateway import GatewayConfig, GatewayService
 from conch.launcher import ServerConfig, TritonServer

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from conch.bench.load import Load, Offer, Outcome
+from conch.bench.load import LoadResult, Offer, Outcome
 from conch.bench.offline import Measured
 from conch.bench.samples import Sample
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Hypothesis, Transcript
 from lab.baselines.faster_whisper import Options
 from lab.baselines.one_process import BaselineRun
@@ -26,10 +26,10 @@ from lab.figures import (
 from lab.parts import JoinedUtterance, Part
 
 UTTERANCES = [
-    Utterance(Path("a.wav"), "the cat sat down", "dev", "read"),
-    Utterance(Path("b.wav"), "", "dev", "read"),
-    Utterance(Path("c.wav"), "and it purred", "dev", "talk"),
-    Utterance(Path("d.wav"), "good night cat", "dev", "talk"),
+    ManifestEntry(Path("a.wav"), "the cat sat down", "dev", "read"),
+    ManifestEntry(Path("b.wav"), "", "dev", "read"),
+    ManifestEntry(Path("c.wav"), "and it purred", "dev", "talk"),
+    ManifestEntry(Path("d.wav"), "good night cat", "dev", "talk"),
 ]
 OPTIONS = Options(model="", compute_type="int8", cpu_threads=2)
 
@@ -55,14 +55,14 @@ def test_a_baseline_gives_the_same_figures_and_a_ratio() -> None:
 
 def test_characters_count_where_they_do_in_conch_bench() -> None:
     utterances = [
-        Utterance(Path("a.wav"), "皇后的头发后来变白", source="read", language="zh"),
-        Utterance(Path("b.wav"), "the cat sat down", source="talk"),
+        ManifestEntry(Path("a.wav"), "皇后的头发后来变白", source="read", language="zh"),
+        ManifestEntry(Path("b.wav"), "the cat sat down", source="talk"),
     ]
     texts = ("皇后的頭髮", "the cat sat")
     measured = Measured(
         Offer(concurrency=1),
         [Sample(item, b"", 0, 3.0) for item in utterances],
-        Load(
+        LoadResult(
             tuple(
                 Outcome(index, 0.1, Transcript((Hypothesis(text, -1.0, -1.0),), (), 3.0, (), {}))
                 for index, text in enumerate(texts)
@@ -85,7 +85,7 @@ def spoken(*texts: str) -> Scored:
 
 
 def figures_of(*texts: str) -> BaselineFigures:
-    utterance = Utterance(Path("d.wav"), "one day a fox came and saw the grapes on high")
+    utterance = ManifestEntry(Path("d.wav"), "one day a fox came and saw the grapes on high")
     measured = BaselineRun(texts, (1.0,) * len(texts), 4.0, 10.0, 6.0, 300)
     count = len(texts)
     scorings = [ENGLISH_WORDS] * count

@@ -8,8 +8,8 @@ from servers import ANY_PORTS, infer, serving, traces_of
 
 from conch.cli import main
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories
-from conch.launcher.aliases import check_aliases, with_aliases
 from conch.launcher.repositories import parsed_config
+from conch.launcher.variants import check_aliases, with_aliases
 from conch.wire.errors import ServerError
 
 SHIPPED = shipped_repositories()
@@ -40,8 +40,8 @@ def test_without_other_names_nothing_is_made(tmp_path: Path) -> None:
 
 def test_each_name_is_a_folder_that_hands_requests_to_speech(tmp_path: Path) -> None:
     config = ServerConfig(SHIPPED, also_as=["transducer", "infer_pipeline", "transducer"])
-    found = with_aliases(config, tmp_path)
-    *before, repository = map(Path, found.model_repositories)
+    result = with_aliases(config, tmp_path)
+    *before, repository = map(Path, result.model_repositories)
     assert tuple(before) == SHIPPED
     assert tmp_path in repository.parents
     assert {path.name for path in repository.iterdir()} == {"transducer", "infer_pipeline"}
@@ -54,7 +54,7 @@ def test_each_name_is_a_folder_that_hands_requests_to_speech(tmp_path: Path) -> 
         assert not found_config.parameters
         wanted.parameters.clear()
         assert found_config == wanted
-    assert found.models == ()
+    assert result.models == ()
 
 
 def test_they_are_loaded_with_the_models_that_are_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from conch.launcher.stubs import ServerProcesses
+from conch.launcher.process import ServerProcesses
 
 
 def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:

@@ -69,10 +69,10 @@ def test_triton_takes_every_config_and_hands_the_network_its_tensors(tmp_path: P
                     array = sent[item.name]
                     tensor = tritonclient.http.InferInput(item.name, array.shape, kind_of(item))
                     inputs.append(tensor.set_data_from_numpy(array))
-                found = client.infer(model.name, inputs)
+                result = client.infer(model.name, inputs)
                 expected = network.run(None, as_network(config, sent))
                 for item, values in zip(config.output, expected, strict=True):
-                    got = found.as_numpy(item.name)
+                    got = result.as_numpy(item.name)
                     wanted = (batch, 1) if item.HasField("reshape") else values.shape
                     assert got.shape == wanted
                     np.testing.assert_allclose(got.reshape(values.shape), values, atol=1e-4)

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from conch.launcher import diagnosis
+from conch.launcher import logs
 from conch.launcher.logs import TAIL_LINES, LogLine, LogParser, LogReader, tail, unquote
 from conch.wire.access import to_line
 
@@ -79,7 +79,7 @@ def test_explain_failed_model_names_it_and_its_reason() -> None:
         '/models/bad/1/model.py(3): initialize\\n"',
         "error: creating server: Internal - failed to load all models",
     )
-    assert diagnosis.explain_exit(lines, 1) == (
+    assert logs.explain_exit(lines, 1) == (
         "model 'bad' failed to load: ValueError: the weights file 'x.bin' is missing "
         "(at /models/bad/1/model.py(3): initialize)"
     )
@@ -91,7 +91,7 @@ def test_explain_config_error_quotes_the_parser() -> None:
         'E1121 12:03:45.366614 9172 model_repository_manager.cc:1460] "Poll failed for model '
         "directory 'cfg': failed to read text proto from m/cfg/config.pbtxt\"",
     )
-    assert diagnosis.explain_exit(lines, 1) == (
+    assert logs.explain_exit(lines, 1) == (
         "model 'cfg' failed to load: failed to read text proto from m/cfg/config.pbtxt: "
         'Error parsing: has no field named "inputs".'
     )
@@ -104,7 +104,7 @@ def test_explain_dead_stub_quotes_what_it_printed() -> None:
         "Internal: Stub process 'ex_0_0' is not healthy.\"",
         "error: creating server: Internal - failed to load all models",
     )
-    assert diagnosis.explain_exit(lines, 1).endswith(
+    assert logs.explain_exit(lines, 1).endswith(
         "having printed: libfoo.so: cannot open shared object file"
     )
 
@@ -113,20 +113,18 @@ def test_explain_wrong_option() -> None:
     lines = parse_all(
         "tritonserver: unrecognized option '--bogus'", "Usage: tritonserver [options]"
     )
-    assert diagnosis.explain_exit(lines, 1) == (
+    assert logs.explain_exit(lines, 1) == (
         "tritonserver refused to start: tritonserver: unrecognized option '--bogus'"
     )
 
 
 def test_explain_signal_without_a_word() -> None:
-    assert (
-        diagnosis.explain_exit([], -9) == "tritonserver ended (killed by SIGKILL); its log is empty"
-    )
+    assert logs.explain_exit([], -9) == "tritonserver ended (killed by SIGKILL); its log is empty"
 
 
 def test_shorten_python_traceback_to_its_last_line() -> None:
     reason = "Internal: Traceback (most recent call last):\n  File x\nKeyError: 'path'"
-    assert diagnosis.shorten(reason) == "KeyError: 'path'"
+    assert logs.shorten(reason) == "KeyError: 'path'"
 
 
 def test_lost_port_race() -> None:
@@ -134,8 +132,8 @@ def test_lost_port_race() -> None:
         'E1121 11:52:22.455873 5647 main.cc:257] "failed to start HTTP service: Unavailable - '
         "Socket '127.0.0.1:39011' already in use \""
     )
-    assert diagnosis.lost_port_race(parse_all(raw))
-    assert not diagnosis.lost_port_race([])
+    assert logs.lost_port_race(parse_all(raw))
+    assert not logs.lost_port_race([])
 
 
 def test_models_loading_are_those_not_loaded_yet() -> None:
@@ -144,7 +142,7 @@ def test_models_loading_are_those_not_loaded_yet() -> None:
         'I1121 11:47:56.662561 3939 model_lifecycle.cc:472] "loading: encoder:1"',
         "I1121 11:47:56.987219 3939 model_lifecycle.cc:839] \"successfully loaded 'vad'\"",
     )
-    assert diagnosis.models_loading(lines) == ["encoder"]
+    assert logs.models_loading(lines) == ["encoder"]
 
 
 def test_a_tail_leaves_out_tables_and_the_access_log() -> None:

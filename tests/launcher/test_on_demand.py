@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from conch.families import all_components
 from conch.launcher.admin import Restriction
-from conch.launcher.command import server_command
-from conch.launcher.config import ServerConfig
+from conch.launcher.config import ServerConfig, server_command
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
 from conch.launcher.loaded_models import on_demand, settings_for

@@ -10,8 +10,8 @@ import pytest
 from refusals import Refused
 
 from conch.cli import main
-from conch.launcher import ServerConfig, endpoints, environment, installation
-from conch.launcher.command import BLS_THREADS, server_command
+from conch.launcher import ServerConfig, endpoints, installation
+from conch.launcher.config import BLS_THREADS, server_command
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.process import Workspace
 from conch.launcher.repositories import (
@@ -20,6 +20,7 @@ from conch.launcher.repositories import (
     check_unique,
     shipped_repositories,
 )
+from conch.processes import STUB
 from conch.wire.errors import ServerError
 from lab.model_repository import read_config
 
@@ -63,7 +64,7 @@ def make_server(root: Path, *stubs: str) -> Path:
     for name in ("libtriton_python.so", "triton_python_backend_utils.py"):
         (python / name).touch()
     for version in stubs:
-        stub = root / "python_backend_stubs" / version / installation.STUB
+        stub = root / "python_backend_stubs" / version / STUB
         stub.parent.mkdir(parents=True)
         stub.touch()
     return binary
@@ -75,21 +76,21 @@ def test_search_order_is_given_path_then_path_then_wheel(tmp_path: Path) -> None
     make_server(tmp_path / "wheel", "3.11")
     wheel, search_path = tmp_path / "wheel", str(on_path.parent)
 
-    found = installation.find_installation(given, search_path=search_path, wheel=wheel)
-    assert found == installation.Installation(
+    result = installation.find_installation(given, search_path=search_path, wheel=wheel)
+    assert result == installation.Installation(
         given, backend_directory=given.parents[1] / "backends"
     )
 
-    found = installation.find_installation(None, search_path=search_path, wheel=wheel)
-    assert found.tritonserver == on_path
-    assert found.python_backend is None
+    result = installation.find_installation(None, search_path=search_path, wheel=wheel)
+    assert result.tritonserver == on_path
+    assert result.python_backend is None
 
-    found = installation.find_installation(
+    result = installation.find_installation(
         None, search_path=str(tmp_path), wheel=wheel, python=(3, 11)
     )
-    assert found.tritonserver == wheel / "bin" / "tritonserver"
-    assert found.python_backend is not None
-    assert found.python_backend.stub.parent.name == "3.11"
+    assert result.tritonserver == wheel / "bin" / "tritonserver"
+    assert result.python_backend is not None
+    assert result.python_backend.stub.parent.name == "3.11"
 
 
 def test_nothing_found_says_what_was_searched(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_parse_trace() -> None:
         "\tlibpython3.11.so.1.0 => not found\n"
         "\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007fe7820cb000)\n"
     )
-    assert environment.parse_trace(text) == {
+    assert installation.parse_trace(text) == {
         "libpython3.11.so.1.0": None,
         "libz.so.1": Path("/lib/x86_64-linux-gnu/libz.so.1"),
     }
@@ -164,13 +165,13 @@ def test_missing_libpython_is_named_with_its_debian_package() -> None:
     for stub in sorted((WHEEL / "python_backend_stubs").glob("3.*/*stub")):
         version = stub.parent.name
         libpython = f"libpython{version}.so.1.0"
-        if environment.trace_libraries(stub, os.environ).get(libpython) is None:
+        if installation.trace_libraries(stub, os.environ).get(libpython) is None:
             break
     else:
         pytest.skip("this machine has the library of every Python")
     expected = rf"needs {libpython}, .*/nowhere.* apt-get install libpython{version}$"
     with pytest.raises(ServerError, match=expected):
-        environment.server_environment(stub, libpython=libpython, directories=[Path("/nowhere")])
+        installation.server_environment(stub, libpython=libpython, directories=[Path("/nowhere")])
 
 
 @needs_wheel
@@ -178,16 +179,16 @@ def test_this_interpreter_finds_its_own_libpython() -> None:
     assert WHEEL is not None
     stub = installation.find_installation(None, search_path="", wheel=WHEEL).python_backend
     assert stub is not None
-    made = environment.server_environment(stub.stub)
-    assert environment.trace_libraries(stub.stub, made)[environment.libpython_name()] is not None
+    made = installation.server_environment(stub.stub)
+    assert installation.trace_libraries(stub.stub, made)[installation.LIBPYTHON] is not None
 
 
 def test_settings_of_the_libraries_unless_the_caller_has_others() -> None:
-    made = environment.server_environment(None, base={})
+    made = installation.server_environment(None, base={})
     assert made["OPENBLAS_NUM_THREADS"] == "1"
     assert made["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
     asked = {"OPENBLAS_NUM_THREADS": "4", "GLIBC_TUNABLES": ""}
-    assert environment.server_environment(None, base=asked).items() >= asked.items()
+    assert installation.server_environment(None, base=asked).items() >= asked.items()
 
 
 def test_program_of_another_machine_is_refused(tmp_path: Path) -> None:
@@ -195,12 +196,12 @@ def test_program_of_another_machine_is_refused(tmp_path: Path) -> None:
     alien.write_bytes(b"\x7fELF nothing that runs")
     alien.chmod(0o755)
     with pytest.raises(ServerError, match=r"does not run on this machine"):
-        environment.trace_libraries(alien, os.environ)
+        installation.trace_libraries(alien, os.environ)
 
 
 def test_small_shared_memory_is_worth_a_warning() -> None:
-    assert "--shm-size" in str(environment.shared_memory_shortage(free_bytes=64 << 20))
-    assert environment.shared_memory_shortage(free_bytes=1 << 30) is None
+    assert "--shm-size" in str(installation.shared_memory_shortage(free_bytes=64 << 20))
+    assert installation.shared_memory_shortage(free_bytes=1 << 30) is None
 
 
 # --- configuration, repositories, command line -------------------------------------------------

@@ -7,15 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from servers import (
-    ANY_PORTS,
-    SERVE,
-    children_of,
-    infer,
-    processes_with,
-    serving,
-    traces_of,
-)
+from servers import ANY_PORTS, SERVE, children_of, infer, processes_with, serving, traces_of
 from waiting import wait_until
 
 pytestmark = pytest.mark.server

@@ -1,6 +1,6 @@
 """The collector of Triton's traces is that of the models."""
 
-from conch.launcher.environment import DEFAULT_TRACES_URL, trace_environment
+from conch.launcher.installation import DEFAULT_TRACES_URL, trace_environment
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 RESOURCE = "OTEL_RESOURCE_ATTRIBUTES"

@@ -290,15 +290,15 @@ def test_an_interrupted_run_continues_with_the_rest(how: signal.Signals, tmp_pat
     process = started(*command)
     wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == 6)
     process.send_signal(how)
-    _, told = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=60)
     if how == signal.SIGTERM:
         assert process.returncode == 130
-        assert "conch: stopped; run the same command again to continue" in told
+        assert "conch: stopped; run the same command again to continue" in message
     assert not out.exists(), "half of the labels look like all of them"
 
     recording(last, "hello", "hello")
     process = started(*command)
-    said, told = process.communicate(timeout=60)
+    said, message = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "['9']\n")
-    assert "conch: 5 of 6 files were done before" in told
+    assert "conch: 5 of 6 files were done before" in message
     assert len(read_manifest(out)) == 6

@@ -36,9 +36,9 @@ def compared(a: str, b: str, language: str = "") -> TextPair:
 def test_the_rate_is_jiwers_after_the_normaliser(
     a: str, b: str, language: str, texts: tuple[str, str]
 ) -> None:
-    found = compared(a, b, language)
-    assert found.cer == pytest.approx(jiwer.cer(*texts))
-    assert found.characters == len(texts[0])
+    result = compared(a, b, language)
+    assert result.cer == pytest.approx(jiwer.cer(*texts))
+    assert result.characters == len(texts[0])
 
 
 def test_texts_that_only_look_different_agree_at_zero() -> None:
@@ -52,10 +52,10 @@ def test_no_text_is_no_label(a: str, b: str) -> None:
 
 
 def test_a_threshold_is_kept_to_the_character() -> None:
-    found = compared("abcde fghij", "abcde fghix")
-    assert found.cer == 0.1
-    assert found.is_kept(0.1)
-    assert not found.is_kept(0.0999)
+    result = compared("abcde fghij", "abcde fghix")
+    assert result.cer == 0.1
+    assert result.is_kept(0.1)
+    assert not result.is_kept(0.0999)
 
 
 def test_the_language_is_of_the_caller_else_of_the_answers_else_english() -> None:
@@ -80,11 +80,11 @@ def test_each_segment_is_compared_in_its_language() -> None:
 def test_segments_are_paired_by_their_times() -> None:
     a = heard((0.5, 2.0, "cat sat"), (3.0, 4.0, "three"))
     b = heard((0.5, 2.0, "cat set"), (5.0, 6.0, "five"))
-    found = by_segment(a, b)
-    assert [(item.start, item.text_a, item.text_b) for item in found] == [
+    result = by_segment(a, b)
+    assert [(item.start, item.text_a, item.text_b) for item in result] == [
         (0.5, "cat sat", "cat set"),
         (3.0, "three", ""),
         (5.0, "", "five"),
     ]
-    assert [item.is_kept(1.0) for item in found] == [True, False, False]
-    assert found[0].seconds == 1.5
+    assert [item.is_kept(1.0) for item in result] == [True, False, False]
+    assert result[0].seconds == 1.5

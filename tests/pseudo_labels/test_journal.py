@@ -43,10 +43,10 @@ def write(out: Path, clip: Source) -> Journal:
 
 def test_an_entry_is_there_after_the_run(clip: Source, out: Path) -> None:
     with opened(out, ASKED) as journal:
-        assert journal.found(clip) is None
+        assert journal.valid_entry(clip) is None
         journal.append(entry(clip))
     with opened(out, ASKED) as journal:
-        assert journal.found(clip) == entry(clip)
+        assert journal.valid_entry(clip) == entry(clip)
 
 
 def test_a_line_that_a_killed_run_left_unfinished_is_cut_off(clip: Source, out: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_line_that_a_killed_run_left_unfinished_is_cut_off(clip: Source, out: 
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole + whole.splitlines()[-1][:40])
     with opened(out, ASKED) as journal:
-        assert journal.found(clip) == entry(clip)
+        assert journal.valid_entry(clip) == entry(clip)
         journal.append(entry(clip))
     assert journal.path.read_bytes() == whole + whole.splitlines(keepends=True)[-1]
 
@@ -65,18 +65,18 @@ def test_even_the_first_line_may_be_unfinished(clip: Source, out: Path) -> None:
     journal.path.write_bytes(journal.path.read_bytes()[:10])
     write(out, clip)
     with opened(out, ASKED) as journal:
-        assert journal.found(clip) == entry(clip)
+        assert journal.valid_entry(clip) == entry(clip)
 
 
 def test_what_failed_or_has_changed_is_to_be_done_again(clip: Source, out: Path) -> None:
     with opened(out, ASKED) as journal:
         journal.append(entry(clip, error="gone"))
-        assert journal.found(clip) is None
+        assert journal.valid_entry(clip) is None
         assert journal.entry(clip).error == "gone"
         journal.append(entry(clip))
-        assert journal.found(clip) == entry(clip)
+        assert journal.valid_entry(clip) == entry(clip)
         Path(clip.path).write_bytes(b"other audio")
-        assert journal.found(clip) is None
+        assert journal.valid_entry(clip) is None
 
 
 def test_other_options_are_refused_until_overwrite(clip: Source, out: Path) -> None:
@@ -87,7 +87,7 @@ def test_other_options_are_refused_until_overwrite(clip: Source, out: Path) -> N
         pass
     out.write_text("old labels")
     with opened(out, other, overwrite=True) as journal:
-        assert journal.found(clip) is None
+        assert journal.valid_entry(clip) is None
         assert not out.exists()
 
 
@@ -96,7 +96,7 @@ def test_a_run_without_texts_does_not_bind_the_next_one(clip: Source, out: Path)
         pass
     write(out, clip)
     with opened(out, ASKED) as journal:
-        assert journal.found(clip) == entry(clip)
+        assert journal.valid_entry(clip) == entry(clip)
 
 
 def test_a_damaged_line_is_named(clip: Source, out: Path) -> None:

@@ -90,9 +90,9 @@ def test_characters_are_those_of_jiwer_without_spaces(reference: str, hypothesis
     jiwer = pytest.importorskip("jiwer")
     basic = pytest.importorskip("whisper_normalizer.basic").BasicTextNormalizer()
     texts = ["".join(basic(text).split()) for text in (reference, hypothesis)]
-    found = word_errors(reference, hypothesis, Scoring.of("auto", "zh"))
-    assert found.words == len(texts[0])
-    assert found.wer == pytest.approx(jiwer.cer(*texts), abs=1e-6)
+    result = word_errors(reference, hypothesis, Scoring.of("auto", "zh"))
+    assert result.words == len(texts[0])
+    assert result.wer == pytest.approx(jiwer.cer(*texts), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_characters_are_those_of_jiwer_without_spaces(reference: str, hypothesis
 def test_traditional_and_simplified_chinese_are_alike(language: str, errors: int) -> None:
     pytest.importorskip("wetext")
     scoring = Scoring.of("auto", language)
-    found = word_errors("他的头发后来变白。", "他的頭髮後來變白", scoring)
-    assert found.words == 8
-    assert found.errors == errors
+    result = word_errors("他的头发后来变白。", "他的頭髮後來變白", scoring)
+    assert result.words == 8
+    assert result.errors == errors
     assert word_errors("皇后 GPT-4", "皇后 GPT 4", scoring).errors == 0
 
 
@@ -117,25 +117,25 @@ def test_traditional_characters_that_simplified_words_have_too_are_alike() -> No
 
 def test_words_of_other_languages_are_those_of_jiwer() -> None:
     jiwer = pytest.importorskip("jiwer")
-    found = word_errors("Zwölf Boxkämpfer, jagen VIKTOR!", "zwölf boxkämpfer jagten", GERMAN)
-    assert found.wer == jiwer.wer("zwölf boxkämpfer jagen viktor", "zwölf boxkämpfer jagten")
+    result = word_errors("Zwölf Boxkämpfer, jagen VIKTOR!", "zwölf boxkämpfer jagten", GERMAN)
+    assert result.wer == jiwer.wer("zwölf boxkämpfer jagen viktor", "zwölf boxkämpfer jagten")
     # The English normaliser would write 21.
     assert word_errors("twenty one", "21", GERMAN).errors == 2
 
 
 def test_words_and_characters_are_never_added_up() -> None:
-    found = accuracy(
+    result = accuracy(
         [
             ("read", word_errors("a cat sat here", "a cat sat there")),
             ("talk", word_errors("今天天气", "今天天", Scoring.of("auto", "zh"))),
         ]
     )
-    assert (found.wer, found.reference_words, found.wer_by_source) == (0.25, 4, {"read": 0.25})
-    assert (found.cer, found.cer_by_source) == (0.25, {"talk": 0.25})
-    assert found.character_errors is not None
-    assert found.character_errors.reference_characters == 4
-    assert found.character_errors.deletions == 1
-    assert found.scoring == [
+    assert (result.wer, result.reference_words, result.wer_by_source) == (0.25, 4, {"read": 0.25})
+    assert (result.cer, result.cer_by_source) == (0.25, {"talk": 0.25})
+    assert result.character_errors is not None
+    assert result.character_errors.reference_characters == 4
+    assert result.character_errors.deletions == 1
+    assert result.scoring == [
         "CER, Whisper's basic normaliser, in simplified characters",
         "WER, Whisper's English normaliser",
     ]

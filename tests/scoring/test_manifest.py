@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.scoring.manifest import ManifestEntry, read_manifest, select
 from conch.wire.errors import BenchError
 
 
@@ -12,8 +12,10 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
-def utterances(count: int, source: str = "", split: str = "") -> list[Utterance]:
-    return [Utterance(Path(f"{source}{index}.wav"), "", split, source) for index in range(count)]
+def utterances(count: int, source: str = "", split: str = "") -> list[ManifestEntry]:
+    return [
+        ManifestEntry(Path(f"{source}{index}.wav"), "", split, source) for index in range(count)
+    ]
 
 
 def test_a_line_may_tell_its_language(tmp_path: Path) -> None:
@@ -30,9 +32,9 @@ def test_columns_in_any_order_and_others_left_alone(tmp_path: Path) -> None:
         'dev/b.ogg\t3.22\tdev\tcommon_voice\tcv\t"He lives here," his friend said.\n',
     )
     assert read_manifest(file) == [
-        Utterance(tmp_path / "dev/a.ogg", "Only the present.", "dev", "common_voice"),
+        ManifestEntry(tmp_path / "dev/a.ogg", "Only the present.", "dev", "common_voice"),
         # Quotes are part of the text.
-        Utterance(
+        ManifestEntry(
             tmp_path / "dev/b.ogg", '"He lives here," his friend said.', "dev", "common_voice"
         ),
     ]
@@ -40,7 +42,7 @@ def test_columns_in_any_order_and_others_left_alone(tmp_path: Path) -> None:
 
 def test_path_and_text_are_enough_and_an_absolute_path_stays(tmp_path: Path) -> None:
     file = write(tmp_path, "path\ttext\n/data/a.wav\t\n")
-    assert read_manifest(file) == [Utterance(Path("/data/a.wav"), "")]
+    assert read_manifest(file) == [ManifestEntry(Path("/data/a.wav"), "")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 
 
 def test_numbers() -> None:

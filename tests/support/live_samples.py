@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from conch.bench.samples import Sample
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Hypothesis, Segment, Transcript
 
 
 def sample(text: str, seconds: float, rate: int = 16_000) -> Sample:
     waveform = np.full(round(seconds * rate), 0.1, np.float32)
-    return Sample(Utterance(Path(text), text), waveform, rate, seconds)
+    return Sample(ManifestEntry(Path(text), text), waveform, rate, seconds)
 
 
 def answer(text: str, *segments: Segment) -> Transcript:

@@ -11,8 +11,8 @@ from conch.bls.call import Call, StreamLostError
 from conch.component import bytes_array
 from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.recognition.offline.coverage import CHARACTER_S, WORD_S
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import ComponentError
-from conch.wire.stream_place import StreamPlace
 
 STEP_S = 0.64
 """Length of a live step, and of a word in it."""
@@ -217,7 +217,7 @@ class PlainComponents:
             "spans": np.array([[0, end, 0, len(new)]], np.int32),
         }
 
-    def _in_stream(self, model: str, inputs: Any, parameters: Any, place: StreamPlace) -> Any:
+    def _in_stream(self, model: str, inputs: Any, parameters: Any, place: ChunkPosition) -> Any:
         streams = self.open.setdefault(model, {})
         if place.starts:
             streams[place.stream_id] = []

@@ -7,12 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from plain_processes import PlainProcesses, no_hangs
-from plain_triton import (
-    InferenceResponse,
-    Request,
-    Tensor,
-    TritonError,
-)
+from plain_triton import InferenceResponse, Request, Tensor, TritonError
 
 from conch.bls.call import Call, ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.hangs import PERIOD_S, HangWatch
@@ -21,7 +16,8 @@ from conch.component import bytes_array
 from conch.recognition import own_components
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
-from conch.wire import component_calls
+from conch.wire import entry_points
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import (
     ComponentError,
     MissingModelError,
@@ -31,7 +27,6 @@ from conch.wire.errors import (
     SessionError,
     TranscriptionError,
 )
-from conch.wire.stream_place import StreamPlace
 
 
 async def call(components, model="vad", place=None, wanted=("speech_probs",)):
@@ -58,7 +53,7 @@ async def test_a_call_carries_one_row_and_its_place(models, components):
         return InferenceResponse([Tensor("speech_probs", request.inputs["waveform"] / 2)])
 
     models["vad"] = vad
-    outputs = await call(components, place=StreamPlace("a", starts=True, ends=True))
+    outputs = await call(components, place=ChunkPosition("a", starts=True, ends=True))
     assert outputs["speech_probs"].numpy().tolist() == [0.5, 0.5, 0.5]
     (request,) = sent
     assert request.inputs["waveform"].shape == (1, 3)
@@ -133,7 +128,7 @@ async def test_the_end_of_a_stream_has_threads_of_its_own(models):
     with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "ends") as ends:
         components = TritonComponents(None, None, no_hangs(), pool, ends)
         for is_end in (False, True):
-            await call(components, place=StreamPlace("a", starts=False, ends=is_end))
+            await call(components, place=ChunkPosition("a", starts=False, ends=is_end))
         await call(components)
     assert [name.split("_")[0] for name in names] == ["calls", "ends", "calls"]
 
@@ -143,7 +138,7 @@ async def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_togeth
 
     def decoder(request):
         sent.append(request)
-        if component_calls.NUMBER in request.parameters:
+        if entry_points.CALL_NUMBER in request.parameters:
             came.set()
             assert may_answer.wait(30)
         else:
@@ -164,7 +159,9 @@ async def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_togeth
             await made
         assert await asyncio.to_thread(may_answer.wait, 30)
     left, leaves = sent
-    assert leaves.parameters == {component_calls.LEAVES: left.parameters[component_calls.NUMBER]}
+    assert leaves.parameters == {
+        entry_points.LEAVING_CALL: left.parameters[entry_points.CALL_NUMBER]
+    }
     assert leaves.inputs.keys() == left.inputs.keys()
 
 

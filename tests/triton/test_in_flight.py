@@ -10,7 +10,7 @@ from plain_triton import Request, Tensor
 
 from conch.component.in_flight import Reason
 from conch.triton.in_flight import _Request, finish, start
-from conch.wire import component_calls
+from conch.wire import entry_points
 from conch.wire.errors import InvalidRequestError, RequestCancelledError
 
 
@@ -73,9 +73,9 @@ def test_a_bad_row_is_the_error_of_its_request_alone_and_ends_the_rows_beside_it
 
 def test_a_call_leaves_when_another_one_names_it(component):
     named, other, leaves = (
-        asked(1, **{component_calls.NUMBER: 7}),
-        asked(2, **{component_calls.NUMBER: 8}),
-        asked(3, **{component_calls.LEAVES: 7}),
+        asked(1, **{entry_points.CALL_NUMBER: 7}),
+        asked(2, **{entry_points.CALL_NUMBER: 8}),
+        asked(3, **{entry_points.LEAVING_CALL: 7}),
     )
     start([named, other, leaves], component)
     assert "call 7 leaves" in answer_of(leaves).error().message()
@@ -86,7 +86,7 @@ def test_a_call_leaves_when_another_one_names_it(component):
 
 
 def test_a_call_that_is_unknown_cannot_leave(component):
-    leaves = asked(3, **{component_calls.LEAVES: 99})
+    leaves = asked(3, **{entry_points.LEAVING_CALL: 99})
     start([leaves], component)
     assert "call 99 leaves" in answer_of(leaves).error().message()
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from conch.launcher.command import BLS_THREADS
+from conch.launcher.config import BLS_THREADS
 from conch.recognition.config import RecognitionConfig
 from conch.triton.lanes import Lanes
 from conch.triton.responders import THREADS

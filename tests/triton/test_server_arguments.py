@@ -7,7 +7,7 @@ import pytest
 
 from conch.launcher import ServerConfig
 from conch.launcher.admin import ADMIN_APIS, OPTIONS, Restriction
-from conch.launcher.command import server_command
+from conch.launcher.config import server_command
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
 from conch.launcher.process import Workspace

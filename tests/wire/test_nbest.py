@@ -46,9 +46,9 @@ def test_an_impossible_text_comes_last():
 
 
 def test_a_language_model_takes_the_place_of_the_searchs_own():
-    found = Hypothesis("a b", score=-30.0, am_score=-10.0, lm_score=-8.0, num_words=2)
-    (again,) = ranked([found], Weights(lm=0.5), replaces_lm=True)
-    assert again == replace(found, score=-14.0)
+    result = Hypothesis("a b", score=-30.0, am_score=-10.0, lm_score=-8.0, num_words=2)
+    (again,) = ranked([result], Weights(lm=0.5), replaces_lm=True)
+    assert again == replace(result, score=-14.0)
 
 
 def test_no_segments_join_to_one_empty_hypothesis():
@@ -72,6 +72,6 @@ def test_joining_finds_the_best_combinations_of_brute_force(seed):
         for i in range(5)
     ]
     every = sorted(sum(item.score for item in choice) for choice in product(*segments))[::-1]
-    found = joined(segments, 6)
-    assert [item.score for item in found] == pytest.approx(every[:6])
-    assert len({item.text for item in found}) == 6
+    result = joined(segments, 6)
+    assert [item.score for item in result] == pytest.approx(every[:6])
+    assert len({item.text for item in result}) == 6

@@ -26,8 +26,8 @@ class Doubtful(PlainComponents):
     """Plain components whose CTC decoders always have a second hypothesis."""
 
     def ctc_decoder(self, inputs, parameters):
-        found = super().ctc_decoder(inputs, parameters)
-        return found if "texts" in inputs else doubled(found)
+        result = super().ctc_decoder(inputs, parameters)
+        return result if "texts" in inputs else doubled(result)
 
     def ctc_streaming_decoder(self, inputs, parameters, kept):
         return doubled(super().ctc_streaming_decoder(inputs, parameters, kept))

@@ -202,15 +202,15 @@ def test_more_hypotheses_are_kept_where_they_are_rescored():
 @pytest.mark.parametrize("decoder", ["attention", "ctc", "wfst"])
 def test_a_preset_is_the_options_that_it_sets(mode, decoder):
     live = mode == "two_pass"
-    found = set()
+    result = set()
     for accuracy in ("fast", "balanced", "best"):
         sent = {"mode": mode, "decoder": decoder, "accuracy": accuracy}
         options = RecognitionOptions.parse(sent, live=live)
         preset = decoders()[decoder].presets.get(accuracy, {})
         set_out = {"mode": mode, "decoder": decoder, **preset}
         assert replace(options, accuracy="fast") == RecognitionOptions.parse(set_out, live=live)
-        found.add(replace(options, accuracy="fast"))
-    assert len(found) == 3
+        result.add(replace(options, accuracy="fast"))
+    assert len(result) == 3
 
 
 def test_what_is_sent_beside_a_preset_counts():
@@ -331,15 +331,15 @@ def test_what_a_stream_cannot_do(parameters, message):
 
 
 def test_a_first_pass_has_options_of_decoders_that_hear_live_audio():
-    found = [name for name, item in all_options().items() if is_of_first_pass(item)]
-    assert found == ["lm_fusion"]
+    result = [name for name, item in all_options().items() if is_of_first_pass(item)]
+    assert result == ["lm_fusion"]
 
 
 def test_the_options_of_rolling_passes():
     sent = {"rolling_pass_ms": 640, "adaptive": False, "stream_priority": "high", "history_s": 0}
     options = RecognitionOptions.parse(sent, live=True)
-    found = (options.rolling_pass_ms, options.adaptive, options.stream_priority, options.history_s)
-    assert found == (640, False, "high", 0)
+    result = (options.rolling_pass_ms, options.adaptive, options.stream_priority, options.history_s)
+    assert result == (640, False, "high", 0)
     usual = RecognitionOptions.parse({}, live=True)
     assert (usual.adaptive, usual.stream_priority) == (True, "normal")
     assert usual.rolling_pass_ms > 0 < usual.history_s
@@ -383,8 +383,8 @@ def test_the_default_decoder_is_the_best_that_can_do_what_is_asked_for(sent, dec
 
 def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
     def tried(*, live=False, **sent):
-        found = RecognitionOptions.candidates(sent, live=live)
-        return [(options.mode, options.decoder) for options in found]
+        result = RecognitionOptions.candidates(sent, live=live)
+        return [(options.mode, options.decoder) for options in result]
 
     names = ("moonshine", "attention", "transducer", "paraformer", "paraformer_online", "kaldi")
     each = [("offline", name) for name in (*names, "wenet")]

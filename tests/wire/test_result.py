@@ -45,12 +45,12 @@ def plainly(item: Any) -> Any:
         return [plainly(value) for value in item]
     if not is_dataclass(item):
         return item
-    found = {
+    result = {
         field.name: plainly(getattr(item, field.name))
         for field in fields(item)
         if field.name not in (*RARE, *RARE_OF_SEGMENT) or getattr(item, field.name)
     }
-    return {"text": item.text, **found} if "nbest" in found else found
+    return {"text": item.text, **result} if "nbest" in result else result
 
 
 SPOKEN = OpenUtterance(0.5, WORDS[:1], WORDS[1:], heard_until=0.7)
@@ -138,9 +138,9 @@ def test_what_was_not_recognised_and_back():
     left = Unrecognised(1.2, 3.4, "some thing")
     silent = Segment(1.0, 3.5, (Hypothesis("", -1.0, -1.0),), unrecognised=(left,))
     transcript = replace(TRANSCRIPT, segments=(*TRANSCRIPT.segments, silent))
-    found = Transcript.from_json(transcript.to_json())
-    assert found == transcript
-    assert found.unrecognised == (left,)
+    result = Transcript.from_json(transcript.to_json())
+    assert result == transcript
+    assert result.unrecognised == (left,)
     data = json.loads(transcript.to_json())
     assert data["segments"][1]["unrecognised"] == [
         {"start": 1.2, "end": 3.4, "heard": "some thing"}
@@ -201,11 +201,11 @@ def test_numbers_that_json_cannot_hold():
     assert (data["text"], data["duration"]) == ("good day", 2.0)
     assert strict(to_json(transcript))["score"] == -float(np.finfo(np.float32).max)
 
-    found = Transcript.from_json(transcript.to_json())
-    assert math.isnan(found.nbest[0].am_score)
-    assert found.nbest[0].lm_score is None
-    assert math.isnan(found.words[0].confidence)
-    assert found.nbest[0].score < -1e38
+    result = Transcript.from_json(transcript.to_json())
+    assert math.isnan(result.nbest[0].am_score)
+    assert result.nbest[0].lm_score is None
+    assert math.isnan(result.words[0].confidence)
+    assert result.nbest[0].score < -1e38
 
 
 def test_views():
@@ -223,8 +223,8 @@ def test_segments_are_read_once_however_many_channels_they_have():
             return super().__iter__()
 
     said = [replace(TRANSCRIPT.segments[0], channel=number) for number in (2, 1, 3, 1)]
-    found = dict(replace(TRANSCRIPT, segments=Counted(said)).by_channel())
-    assert [*found.items()] == [(1, [said[1], said[3]]), (2, [said[0]]), (3, [said[2]])]
+    result = dict(replace(TRANSCRIPT, segments=Counted(said)).by_channel())
+    assert [*result.items()] == [(1, [said[1], said[3]]), (2, [said[0]]), (3, [said[2]])]
     assert Counted.reads == 1
 
 

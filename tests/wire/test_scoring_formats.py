@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conch.wire.formats import recording_name, to_ctm, to_rttm, to_stm
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
-from conch.wire.scoring_formats import recording_name, to_ctm, to_rttm, to_stm
 
 
 class Spoken(NamedTuple):
@@ -46,21 +46,21 @@ def records(text: str) -> list[list[str]]:
 
 
 def read_ctm(text: str) -> list[Spoken]:
-    found = []
+    result = []
     for columns in records(text):
         assert len(columns) in (5, 6), columns
         file, channel, start, length, word = columns[:5]
         assert re.fullmatch(r"\d+\.\d{3}", start) and re.fullmatch(r"\d+\.\d{3}", length)
         assert word not in ("<ALT_BEGIN>", "<ALT>", "<ALT_END>")
         confidence = float(columns[5]) if columns[5:] else None
-        found.append(Spoken(file, channel, float(start), float(length), word, confidence))
-    assert found == sorted(found, key=lambda item: item[:3])
-    return found
+        result.append(Spoken(file, channel, float(start), float(length), word, confidence))
+    assert result == sorted(result, key=lambda item: item[:3])
+    return result
 
 
 def read_stm(text: str) -> list[Reference]:
     known = set(re.findall(r'^;; LABEL "([^" ]+)" "[^"]*" "[^"]*"$', text, re.MULTILINE))
-    found = []
+    result = []
     for columns in records(text):
         file, channel, speaker, start, end, *words = columns
         labels: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ def read_stm(text: str) -> list[Reference]:
         assert words and not {"{", "}"} & set("".join(words))
         assert float(start) < float(end)
         times = float(start), float(end)
-        found.append(Reference(file, channel, speaker, *times, labels, tuple(words)))
-    assert found == sorted(found, key=lambda item: (item.file, item.channel, item.start))
-    for one, other in pairwise(found):
+        result.append(Reference(file, channel, speaker, *times, labels, tuple(words)))
+    assert result == sorted(result, key=lambda item: (item.file, item.channel, item.start))
+    for one, other in pairwise(result):
         same = (one.file, one.channel) == (other.file, other.channel)
         assert not same or one.end <= other.start
-    return found
+    return result
 
 
 def errors(reference: list[Reference], spoken: list[Spoken]) -> tuple[int, int]:
@@ -87,16 +87,16 @@ def errors(reference: list[Reference], spoken: list[Spoken]) -> tuple[int, int]:
     for item in spoken:
         middle = item.start + item.length / 2
         places = [
-            place
-            for place, segment in enumerate(reference)
+            index
+            for index, segment in enumerate(reference)
             if (segment.file, segment.channel) == (item.file, item.channel)
             and segment.start <= middle < segment.end
         ]
         outside += not places
         heard[places[0] if places else -1].append(item.word)
     total, wrong = 0, outside
-    for place, segment in enumerate(reference):
-        said = jiwer.process_words(" ".join(segment.words), " ".join(heard[place]))
+    for index, segment in enumerate(reference):
+        said = jiwer.process_words(" ".join(segment.words), " ".join(heard[index]))
         wrong += said.substitutions + said.insertions + said.deletions
         total += len(segment.words)
     return total, wrong
@@ -105,8 +105,8 @@ def errors(reference: list[Reference], spoken: list[Spoken]) -> tuple[int, int]:
 def segment(text: str, start: float = 0.0, channel: int = 0, language: str = "") -> Segment:
     """A segment whose words take half a second each."""
     words = tuple(
-        Word(word, start + place / 2, start + place / 2 + 0.4, 0.95)
-        for place, word in enumerate(text.split())
+        Word(word, start + index / 2, start + index / 2 + 0.4, 0.95)
+        for index, word in enumerate(text.split())
     )
     nbest = (Hypothesis(text, -1.0, -1.0),)
     end = start + len(words) / 2 or start + 1.0

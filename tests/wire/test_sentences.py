@@ -59,8 +59,8 @@ def test_nothing_gets_lost_and_nothing_is_too_long() -> None:
 def written(pieces: list[str]) -> list[str]:
     """Return the sentences of a text that comes in pieces."""
     phrases = Phrases()
-    found = [item for piece in pieces for item in phrases.added(piece)]
-    return [item.strip() for item in found + phrases.added("", is_last=True)]
+    result = [item for piece in pieces for item in phrases.added(piece)]
+    return [item.strip() for item in result + phrases.added("", is_last=True)]
 
 
 def test_a_text_in_pieces_has_the_sentences_of_the_whole() -> None:

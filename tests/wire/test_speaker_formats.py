@@ -11,7 +11,7 @@ from conch.wire.result import Hypothesis, Segment, Transcript, Turn, Word
 
 def segment(who: str, start: float, *texts: str) -> Segment:
     words = tuple(
-        Word(text, start + place, start + place + 0.8, 0.5, who) for place, text in enumerate(texts)
+        Word(text, start + index, start + index + 0.8, 0.5, who) for index, text in enumerate(texts)
     )
     best = Hypothesis(" ".join(texts), -1.0, -1.0)
     return Segment(start, start + len(texts), (best,), words, speaker=who)

@@ -63,9 +63,9 @@ def test_no_cue_ends_after_the_audio() -> None:
 
 def test_words_without_width_fill_a_cue_too() -> None:
     accents = tuple(Word("\u0301", 0.0, 0.0, 1.0) for _ in range(500))
-    found = cues(transcript(Segment(0.0, 1.0, (Hypothesis("", -1, -1),), accents)))
-    assert all(len(line) <= MAX_LINE_CHARS for cue in found for line in cue.lines)
-    assert sum(line.count("\u0301") for cue in found for line in cue.lines) == 500
+    result = cues(transcript(Segment(0.0, 1.0, (Hypothesis("", -1, -1),), accents)))
+    assert all(len(line) <= MAX_LINE_CHARS for cue in result for line in cue.lines)
+    assert sum(line.count("\u0301") for cue in result for line in cue.lines) == 500
 
 
 def test_a_small_gap_is_closed_and_a_large_one_stays() -> None:
@@ -110,10 +110,10 @@ def test_a_small_gap_is_closed_and_a_large_one_stays() -> None:
     ],
 )
 def test_cues_and_lines_end_at_phrases(text: str, expected: list[tuple[str, ...]]) -> None:
-    found = shown(spoken(text, word_s=0.36))
-    joined = [" ".join(lines) for lines in found]
+    result = shown(spoken(text, word_s=0.36))
+    joined = [" ".join(lines) for lines in result]
     assert " ".join(joined) == text
-    for line in (line for lines in found for line in lines):
+    for line in (line for lines in result for line in lines):
         assert not line.endswith((" the", "Mr.", " of"))
     if expected:
         assert joined == [" ".join(lines) for lines in expected]
@@ -136,7 +136,7 @@ def test_one_word_is_alone_only_if_nobody_speaks_around_it() -> None:
 
 
 def test_channels_have_their_own_cues_which_may_overlap() -> None:
-    found = cues(
+    result = cues(
         transcript(
             spoken("Hello, who is it?", channel=1),
             spoken("It is me.", 1.0, channel=2),
@@ -145,7 +145,7 @@ def test_channels_have_their_own_cues_which_may_overlap() -> None:
             channels=2,
         )
     )
-    assert found == [
+    assert result == [
         Cue(0, 1236, ("[1] Hello, who is it?",)),
         Cue(1000, 2000, ("[2] It is me.",)),
         Cue(4000, 5000, ("[2] From Leeds.",)),
@@ -154,33 +154,33 @@ def test_channels_have_their_own_cues_which_may_overlap() -> None:
 
 
 def test_the_lines_of_a_call_are_as_short_as_others() -> None:
-    found = shown(spoken("word " * 60, channel=1), spoken("", channel=2))
+    result = shown(spoken("word " * 60, channel=1), spoken("", channel=2))
     called = cues(transcript(spoken("word " * 60, channel=1), channels=2))
-    assert len(called) >= len(found) > 1
+    assert len(called) >= len(result) > 1
     for cue in called:
         assert cue.lines[0].startswith("[1] word")
         assert all(columns(line) <= MAX_LINE_CHARS for line in cue.lines)
 
 
 def test_words_without_times_share_those_of_their_segment() -> None:
-    found = cues(transcript(silent("word " * 40, 1.5, 21.5)))
-    assert (found[0].start_ms, found[-1].end_ms) == (1500, 21500)
-    assert all(len(cue.lines) <= MAX_LINES for cue in found)
-    assert all(MIN_CUE_MS <= cue.end_ms - cue.start_ms <= MAX_CUE_MS for cue in found)
+    result = cues(transcript(silent("word " * 40, 1.5, 21.5)))
+    assert (result[0].start_ms, result[-1].end_ms) == (1500, 21500)
+    assert all(len(cue.lines) <= MAX_LINES for cue in result)
+    assert all(MIN_CUE_MS <= cue.end_ms - cue.start_ms <= MAX_CUE_MS for cue in result)
     assert cues(transcript(silent("  ", 0, 1))) == []
     assert len(cues(transcript(silent("\u0301", 0, 1)))) == 1
 
 
 def test_wide_characters_count_two() -> None:
     text = "今天天气很好我们一起去公园玩吧然后晚上回家吃饭再看一部很长很长的电影最后早点睡觉"
-    found = cues(transcript(silent(text, 0.0, 10.0)))
-    assert "".join(line for cue in found for line in cue.lines) == text
-    assert all(columns(line) <= MAX_LINE_CHARS for cue in found for line in cue.lines)
-    assert max(len(line) for cue in found for line in cue.lines) > MAX_LINE_CHARS // 4
+    result = cues(transcript(silent(text, 0.0, 10.0)))
+    assert "".join(line for cue in result for line in cue.lines) == text
+    assert all(columns(line) <= MAX_LINE_CHARS for cue in result for line in cue.lines)
+    assert max(len(line) for cue in result for line in cue.lines) > MAX_LINE_CHARS // 4
 
 
 def test_text_of_a_script_without_spaces_has_none() -> None:
-    words = [Word(text, place * 0.4, place * 0.4 + 0.4, 1.0) for place, text in enumerate("我用")]
+    words = [Word(text, index * 0.4, index * 0.4 + 0.4, 1.0) for index, text in enumerate("我用")]
     words.append(Word("Python", 0.8, 1.4, 1.0))
     words.append(Word("写。", 1.4, 1.8, 1.0))
     first = Segment(0, 2, (Hypothesis("我用 Python写。", -1, -1),), tuple(words))
@@ -206,9 +206,9 @@ def test_what_belongs_together_in_scripts_without_spaces() -> None:
 def test_pieces_have_all_of_a_text_in_order(text: str) -> None:
     pieces = pieces_of(text)
     assert "".join(pieces) == "".join(text.split())
-    found = cues(transcript(silent(text, 0.0, 20.0)))
-    assert "".join("".join(cue.lines) for cue in found).replace(" ", "") == "".join(pieces)
-    assert all(one.end_ms <= other.start_ms for one, other in pairwise(found))
+    result = cues(transcript(silent(text, 0.0, 20.0)))
+    assert "".join("".join(cue.lines) for cue in result).replace(" ", "") == "".join(pieces)
+    assert all(one.end_ms <= other.start_ms for one, other in pairwise(result))
 
 
 LETTERS = st.sampled_from(["a", "bc", "def", "ghijk", "lmnopqrst", "uvwxyzabcdefgh", "x" * 60])
@@ -240,12 +240,12 @@ def transcripts(draw: st.DrawFn) -> Transcript:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(transcripts())
 def test_what_holds_for_any_words(said: Transcript) -> None:
-    found = cues(said)
-    text = "".join("".join(cue.lines) for cue in found)
+    result = cues(said)
+    text = "".join("".join(cue.lines) for cue in result)
     assert text.replace(" ", "") == "".join(word.text for word in said.words)
-    assert all(0 <= cue.start_ms < cue.end_ms <= cue.start_ms + MAX_CUE_MS for cue in found)
-    assert all(one.end_ms <= other.start_ms for one, other in pairwise(found))
-    for cue in found:
+    assert all(0 <= cue.start_ms < cue.end_ms <= cue.start_ms + MAX_CUE_MS for cue in result)
+    assert all(one.end_ms <= other.start_ms for one, other in pairwise(result))
+    for cue in result:
         assert 1 <= len(cue.lines) <= MAX_LINES
         assert all(columns(line) <= MAX_LINE_CHARS or " " not in line for line in cue.lines)
 
@@ -253,7 +253,7 @@ def test_what_holds_for_any_words(said: Transcript) -> None:
     assert all(cue.start_ms < cue.end_ms <= ended.duration * 1000 for cue in cues(ended))
 
     # The next cue comes at once only where there is no time for a gap.
-    for one, other in pairwise(found):
+    for one, other in pairwise(result):
         assert other.start_ms - one.end_ms >= GAP_MS or other.start_ms - one.start_ms <= 2 * GAP_MS
 
 
@@ -270,18 +270,18 @@ def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[Sp
 
 def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
     """All ways to cut words into runs that fit."""
-    found = []
+    result = []
     for cuts in product((False, True), repeat=count - 1):
-        edges = [0, *(place for place, cut in enumerate(cuts, 1) if cut), count]
+        edges = [0, *(index for index, cut in enumerate(cuts, 1) if cut), count]
         runs = list(pairwise(edges))
         if all(block.fits(*run) for run in runs):
-            found.append(runs)
-    return found
+            result.append(runs)
+    return result
 
 
 def chosen_cut(tokens: list[SpacedWord]) -> list[tuple[int, int]]:
     starts = {cue.start_ms for cue in channel_cues(tokens)}
-    edges = [place for place, token in enumerate(tokens) if token.start_ms in starts]
+    edges = [index for index, token in enumerate(tokens) if token.start_ms in starts]
     return list(pairwise([*edges, len(tokens)]))
 
 

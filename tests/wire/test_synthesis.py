@@ -39,7 +39,7 @@ def test_an_answer_is_what_was_written() -> None:
 
 def test_what_comes_behind_other_audio_has_later_times() -> None:
     sentence = SpokenSentence("Hi.", "hai", 0.0, 0.5, (SpokenWord("Hi.", 0.1, 0.4),))
-    found = Spoken(1.0, 24_000, "hibari", (sentence,)).later(2.25)
-    assert (found.duration, found.sample_rate, found.voice) == (3.25, 24_000, "hibari")
-    (moved,) = found.sentences
+    result = Spoken(1.0, 24_000, "hibari", (sentence,)).later(2.25)
+    assert (result.duration, result.sample_rate, result.voice) == (3.25, 24_000, "hibari")
+    (moved,) = result.sentences
     assert (moved.start, moved.end, moved.words) == (2.25, 2.75, (SpokenWord("Hi.", 2.35, 2.65),))

@@ -6,13 +6,9 @@ import pytest
 
 from conch.families.family import models_home
 from conch.wire.errors import OptionError, from_wire, to_wire
+from conch.wire.named_models import MAX_POST, no_text_steps, post_models
 from conch.wire.needs import components_of, missing, missing_post, needed_for
 from conch.wire.options import RecognitionOptions
-from conch.wire.text_steps import (
-    MAX_POST,
-    no_text_steps,
-    post_models,
-)
 
 PUNCTUATOR, INVERSE_NORMALIZER = "punctuator", "inverse_normalizer"
 

@@ -20,20 +20,20 @@ LIVE = Segment(0.0, 3.0, (Hypothesis("Shall we? Yes, certainly.", -4.0, -4.0),),
 
 
 def test_a_live_segment_stays_whole_and_has_who_says_most() -> None:
-    found = with_speakers(LIVE, TURNS)
-    assert (found.speaker, found.index, found.text) == ("B", 7, LIVE.text)
-    assert [word.speaker for word in found.words] == ["A", "A", "B", "B"]
-    assert found.words == words_with_speakers(WORDS, TURNS)
+    result = with_speakers(LIVE, TURNS)
+    assert (result.speaker, result.index, result.text) == ("B", 7, LIVE.text)
+    assert [word.speaker for word in result.words] == ["A", "A", "B", "B"]
+    assert result.words == words_with_speakers(WORDS, TURNS)
 
 
 def test_its_parts_have_its_index_and_formats_show_them() -> None:
-    found = with_speakers(LIVE, TURNS)
-    parts = cut_by_speaker(found)
+    result = with_speakers(LIVE, TURNS)
+    parts = cut_by_speaker(result)
     assert [(part.speaker, part.text, part.index) for part in parts] == [
         ("A", "Shall we?", 7),
         ("B", "Yes, certainly.", 7),
     ]
-    whole = Transcript(found.nbest, (found,), 3.0, (), {})
+    whole = Transcript(result.nbest, (result,), 3.0, (), {})
     assert to_text(whole) == "A: Shall we?\nB: Yes, certainly.\n"
     assert "<v A>Shall we?" in to_webvtt(whole)
     assert "<v B>Yes, certainly." in to_webvtt(whole)

@@ -7,7 +7,7 @@ import pytest
 from conch import families
 from conch.families import voices, voices_that_stand_for
 from conch.wire.errors import OptionError
-from conch.wire.voices import shares_of, synthesizer_of
+from conch.wire.synthesis import shares_of, synthesizer_of
 
 
 def test_a_mix_has_shares_of_its_voices() -> None:

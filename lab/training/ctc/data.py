@@ -17,7 +17,7 @@ from conch.component.features import FRAME_SHIFT, HISTORY, streaming_log_mel
 from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.units import Units
 from conch.language.normalize import language_model_words
-from conch.scoring.manifest import Utterance, read_manifest
+from conch.scoring.manifest import ManifestEntry, read_manifest
 from lab.training.ctc.augment import AugmentConfig, augmented
 from lab.waveforms import waveform_of
 
@@ -38,7 +38,7 @@ class Batch:
     """Amount of audio."""
 
 
-def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[Utterance]:
+def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[ManifestEntry]:
     """Return the utterances of some splits, or of all, that have words, with the text as words.
 
     Words are in lower case, as the language model's. Where the manifest names no splits, every
@@ -56,7 +56,7 @@ def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[Utterance]
     return [item for item in spoken if item.text]
 
 
-def some_utterances(manifest: Path, split: str, limit: int | None) -> list[Utterance]:
+def some_utterances(manifest: Path, split: str, limit: int | None) -> list[ManifestEntry]:
     """Return about so many utterances of a split, evenly taken, or all; see `utterances_of`."""
     utterances = utterances_of(manifest, [split])
     return utterances[:: max(1, len(utterances) // (limit or len(utterances)))]
@@ -65,7 +65,7 @@ def some_utterances(manifest: Path, split: str, limit: int | None) -> list[Utter
 class Waveforms:
     """Utterances' waveforms, decoded once into one int16 file that is mapped into memory."""
 
-    def __init__(self, utterances: Sequence[Utterance], folder: Path) -> None:
+    def __init__(self, utterances: Sequence[ManifestEntry], folder: Path) -> None:
         """Open the cache of these files in a folder, or fill it."""
         names = "\n".join(str(item.path.resolve()) for item in utterances)
         stem = folder / hashlib.sha256(names.encode()).hexdigest()[:16]
@@ -77,7 +77,7 @@ class Waveforms:
         self._starts = np.concatenate([[0], np.load(ends_path)])
         self._samples: NDArray[np.int16] | None = None
 
-    def _fill(self, utterances: Sequence[Utterance]) -> NDArray[np.int64]:
+    def _fill(self, utterances: Sequence[ManifestEntry]) -> NDArray[np.int64]:
         lens = []
         paths = [item.path for item in utterances]
         progress = tqdm(total=len(paths), desc="decoding", mininterval=10)
@@ -115,7 +115,7 @@ class Batches(torch.utils.data.Dataset[Batch]):
 
     def __init__(
         self,
-        utterances: Sequence[Utterance],
+        utterances: Sequence[ManifestEntry],
         waveforms: Waveforms,
         units: Units,
         *,

@@ -16,8 +16,7 @@ from conch.cli.arguments import positive
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.families.ctc.decoder import unpacked_graph
-from conch.scoring.error_rates import word_error_rate
-from conch.scoring.tables import percent
+from conch.scoring.error_rates import percent, word_error_rate
 from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import some_utterances

@@ -18,7 +18,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 
 from conch.decoding.units import Characters, Units
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS
@@ -84,7 +84,7 @@ def train_one(rank: int, args: argparse.Namespace, address: str) -> None:
         dist.destroy_process_group()
 
 
-def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
+def fill_cache(args: argparse.Namespace) -> tuple[list[ManifestEntry], Waveforms]:
     utterances = [
         item for path in args.manifest for item in utterances_of(path, args.split or ["train"])
     ]
@@ -159,7 +159,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def starting_model(
-    args: argparse.Namespace, existing: list[Path], utterances: list[Utterance]
+    args: argparse.Namespace, existing: list[Path], utterances: list[ManifestEntry]
 ) -> tuple[CtcModel, Units]:
     """Return the model to go on with, and its units."""
     if existing:
@@ -184,14 +184,14 @@ def loaded_model(path: Path) -> tuple[CtcModel, Units]:
     return load_exported(path)
 
 
-def chosen_units(name: str, utterances: list[Utterance]) -> Units:
+def chosen_units(name: str, utterances: list[ManifestEntry]) -> Units:
     """Return characters, or as many subwords as the name says."""
     if name == "characters":
         return Characters()
     return learned_subwords([item.text for item in utterances], int(name))
 
 
-def dev_of(utterances: list[Utterance], count: int = 60) -> Dev:
+def dev_of(utterances: list[ManifestEntry], count: int = 60) -> Dev:
     """Return a fixed part of dev, of LibriSpeech where the manifest has it."""
     books = [item for item in utterances if item.source.startswith("librispeech")] or utterances
     part = random.Random(0).sample(books, min(count, len(books)))

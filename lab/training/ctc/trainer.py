@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from conch.decoding.units import BLANK, Units
-from conch.scoring.error_rates import word_error_rate
-from conch.scoring.tables import percent
+from conch.scoring.error_rates import percent, word_error_rate
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import AugmentConfig, drawn_masks
 from lab.training.ctc.data import Batch, Batches, loaded

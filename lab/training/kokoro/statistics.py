@@ -12,7 +12,7 @@ from onnx import helper
 from onnx.utils import Extractor
 
 from conch.bench.samples import Choice
-from conch.cli.bench_arguments import LIMIT, add_input, choice_of
+from conch.cli.bench import LIMIT, add_input, choice_of
 from conch.component import Array, Row, bytes_array
 from conch.component.arrays import DoubleArray
 from conch.component.onnx import open_network, session_options

@@ -1,7 +1,7 @@
 """Decode one source by FFmpeg, to the last byte that holds audio.
 
 This runs in a process of its own, see `conch.audio.worker`, and imports neither numpy nor the rest
-of Conch. FFmpeg gets bytes and nothing else: see `conch.audio.ffmpeg`.
+of Conch. FFmpeg gets bytes and nothing else: see `conch.audio.limits`.
 """
 
 import ctypes
@@ -14,9 +14,8 @@ import av
 from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
-from conch.audio import ffmpeg
-from conch.audio.limits import check_rate
-from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, found_in
+from conch.audio.limits import FFMPEG_OPTIONS, check_rate, is_decoded, refuse_to_open
+from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, description_of
 from conch.audio.structure import (
     Extent,
     end_of_data,
@@ -62,8 +61,8 @@ _OGG, _WAV = rb"OggS\x00\x02", rb"RIFF.{4}WAVE(?:fmt |JUNK|bext|LIST)"
 _WEBM, _MP4 = rb"\x1aE\xdf\xa3.{1,8}\x42\x86\x81", rb"\0\0\0.ftyp"
 _FLAC = rb"fLaC\x00\x00\x00\x22"
 STARTS = {
-    kind: re.compile(b"|".join(starts), re.DOTALL)
-    for kind, starts in {
+    container: re.compile(b"|".join(starts), re.DOTALL)
+    for container, starts in {
         "ogg": (_OGG, _WAV, _WEBM, _MP4),
         "flac": (_OGG, _WAV, _WEBM, _MP4, _FLAC),
         "matroska": (_WAV, _WEBM, _MP4),
@@ -94,7 +93,7 @@ class ByteSource(Protocol):
     size: int | None
     """Number of bytes; None for a pipe, in which no byte is read twice but the latest."""
 
-    def at(self, place: int, size: int) -> bytes:
+    def at(self, offset: int, size: int) -> bytes:
         """Return bytes at an offset, at least one; none only at the end."""
         ...
 
@@ -102,7 +101,7 @@ class ByteSource(Protocol):
 class Sink(Protocol):
     """Takes what is decoded."""
 
-    def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
+    def begin(self, rate: int, channels: int, sample_type: str, length_s: float | None) -> None:
         """Take the sample rate in Hz, the channels, the type of a sample, and the stated length."""
         ...
 
@@ -119,11 +118,9 @@ class Decoding:
     ) -> None:
         """Decode `source` to `sink`, all with the rate and the channels of the first frame.
 
-        Args:
-            name: Name of the audio in errors.
-            container: FFmpeg's name of the format; None to detect it.
-            fills_gaps: Whether silence fills the gaps between the times of frames, and a packet
-                that cannot be decoded is left out with a warning. Otherwise it is an error.
+        Errors call the audio `name`. `container` is FFmpeg's name of the format; None detects it.
+        With `fills_gaps`, silence fills the gaps between the times of frames, and a packet that
+        cannot be decoded is left out with a warning. Otherwise it is an error.
         """
         self._source, self._sink, self._name = source, sink, name
         self._container, self._is_file = container, fills_gaps
@@ -132,15 +129,15 @@ class Decoding:
 
     def run(self) -> None:
         """Decode all; raise an AudioError if there are no samples, or other data follows them."""
-        place, container = 0, self._container
+        offset, container = 0, self._container
         for _ in range(MAX_PIECES):
-            piece = _Piece(self._source, place, self._name, container)
+            piece = _Piece(self._source, offset, self._name, container)
             try:
                 self._decode(piece)
             except AudioError as error:
-                if not place:
+                if not offset:
                     raise
-                self._leave_out(place, str(error))
+                self._leave_out(offset, str(error))
                 return
             further = piece.further()
             if self._is_file:
@@ -149,14 +146,14 @@ class Decoding:
             if further is None:
                 self._tell_left(piece)
                 return
-            place, container = further
-        self._leave_out(place, f"more than {MAX_PIECES} files are joined")
+            offset, container = further
+        self._leave_out(offset, f"more than {MAX_PIECES} files are joined")
 
-    def _leave_out(self, place: int, why: str) -> None:
+    def _leave_out(self, offset: int, why: str) -> None:
         size = self._source.size
         if size is None:
             raise AudioError(why)
-        self.warnings.append(f"the last {size - place} bytes of the file are left out: {why}")
+        self.warnings.append(f"the last {size - offset} bytes of the file are left out: {why}")
 
     def _decode(self, piece: "_Piece") -> None:
         piece.open()
@@ -165,7 +162,7 @@ class Decoding:
                 check_rate(frame.sample_rate, f"the sample rate of {self._name}")
                 self._form = _Form(frame)
                 self._sink.begin(
-                    *(frame.sample_rate, frame.layout.nb_channels, self._form.kind),
+                    *(frame.sample_rate, frame.layout.nb_channels, self._form.sample_type),
                     piece.stated_length_s(),
                 )
             gap_s = piece.gap_s(frame)
@@ -202,7 +199,7 @@ class _Form:
 
     def __init__(self, frame: Any) -> None:
         self.rate, self._layout = frame.sample_rate, frame.layout
-        self.kind = frame.format.name.removesuffix("p")
+        self.sample_type = frame.format.name.removesuffix("p")
         self._resampler: Any = None
         self._taken: tuple[Any, ...] = ()
         """Form of the frames that the resampler takes."""
@@ -211,7 +208,7 @@ class _Form:
         """Yield a frame's samples, some of them later; raise an AudioError for a bad rate."""
         channels = frame.layout.nb_channels
         is_interleaved = not frame.format.is_planar or channels == 1
-        is_plain = is_interleaved and frame.format.name.removesuffix("p") == self.kind
+        is_plain = is_interleaved and frame.format.name.removesuffix("p") == self.sample_type
         if is_plain and (frame.sample_rate, channels) == (self.rate, self._layout.nb_channels):
             yield from self.rest()
             yield self._bytes(frame)
@@ -221,7 +218,7 @@ class _Form:
             yield from self.rest()
             check_rate(frame.sample_rate, f"the sample rate of {name}")
             self._taken = taken
-            self._resampler = av.AudioResampler(self.kind, self._layout, self.rate)
+            self._resampler = av.AudioResampler(self.sample_type, self._layout, self.rate)
         frame.pts = None  # times that jump would make it fill gaps
         for piece in self._resampler.resample(frame):
             yield self._bytes(piece)
@@ -235,88 +232,88 @@ class _Form:
 
     def silence(self, samples: int) -> Iterator[bytes]:
         """Yield samples of silence, of all channels."""
-        silent = b"\x80" if self.kind == "u8" else b"\0"
-        frame = self._layout.nb_channels * ITEM_BYTES[self.kind]
+        silent = b"\x80" if self.sample_type == "u8" else b"\0"
+        frame = self._layout.nb_channels * ITEM_BYTES[self.sample_type]
         for start in range(0, samples, SILENT_SAMPLES):
             yield silent * (min(SILENT_SAMPLES, samples - start) * frame)
 
     def _bytes(self, frame: Any) -> memoryview:
-        size = frame.samples * frame.layout.nb_channels * ITEM_BYTES[self.kind]
+        size = frame.samples * frame.layout.nb_channels * ITEM_BYTES[self.sample_type]
         # Not `frame.planes`: with eight planes it reads a ninth, out of bounds.
         plane: Any = AudioPlane(frame, 0)
         return memoryview(plane)[:size]
 
 
-class _Reader:
+class _ContainerFile:
     """A file for FFmpeg: a source from an offset on, to where a further file begins."""
 
-    def __init__(self, source: ByteSource, first: int, kind: str | None) -> None:
+    def __init__(self, source: ByteSource, first: int, container: str | None) -> None:
         """Begin at the offset `first`, where a container of this kind begins."""
-        self._source, self._first, self._place = source, first, 0
+        self._source, self._first, self._offset = source, first, 0
         if source.size is not None:
             self.seek = self._seek
         self.stop: int | None = None
         """Where a further file begins, once it was read."""
-        self._start = STARTS.get(kind or "")
+        self._start = STARTS.get(container or "")
         self._searched_from, self._before = 8, b""
         """Offset from which a further file may begin, and the bytes before the current offset."""
-        if kind == "ogg":
+        if container == "ogg":
             self._searched_from = end_of_first_pages(self.at)
-        elif kind == "wav" and source.size is None:
+        elif container == "wav" and source.size is None:
             # FFmpeg would take what follows for a chunk.
             self.stop = end_of_data(self.at)
 
-    def at(self, place: int, size: int) -> bytes:
+    def at(self, offset: int, size: int) -> bytes:
         """Return bytes from the beginning of this container, fewer than `size` only at the end."""
-        found = b""
-        while len(found) < size:
-            more = self._source.at(self._first + place + len(found), size - len(found))
+        data = b""
+        while len(data) < size:
+            more = self._source.at(self._first + offset + len(data), size - len(data))
             if not more:
                 break
-            found += more
-        return found
+            data += more
+        return data
 
     def read(self, size: int) -> bytes:
         if self.stop is not None:
-            size = min(size, self.stop - self._place)
+            size = min(size, self.stop - self._offset)
         if size <= 0:
             return b""
-        data = self._source.at(self._first + self._place, size)
+        data = self._source.at(self._first + self._offset, size)
         if self._start is not None:
             self._find_start(data)
         if self.stop is not None:
-            data = data[: max(0, self.stop - self._place)]
-        self._place += len(data)
+            data = data[: max(0, self.stop - self._offset)]
+        self._offset += len(data)
         self._before = data[-START_BYTES:]
         return data
 
     def _find_start(self, data: bytes) -> None:
         assert self._start is not None
-        joined, place = self._before + data, self._place - len(self._before)
-        found = self._start.search(joined, max(0, self._searched_from - place))
-        if found and (self.stop is None or place + found.start() < self.stop):
-            self.stop = place + found.start()
+        joined, offset = self._before + data, self._offset - len(self._before)
+        match = self._start.search(joined, max(0, self._searched_from - offset))
+        if match and (self.stop is None or offset + match.start() < self.stop):
+            self.stop = offset + match.start()
 
     def tell(self) -> int:
-        return self._place
+        return self._offset
 
     def close(self) -> None:
         """Do nothing: FFmpeg needs it."""
 
     def _seek(self, offset: int, whence: int = 0) -> int:
         assert self._source.size is not None
-        ends = (0, self._place, self._source.size - self._first)
-        place = max(0, ends[whence] + offset)
-        if place != self._place:
-            self._place, self._before = place, b""
-        return place
+        ends = (0, self._offset, self._source.size - self._first)
+        target = max(0, ends[whence] + offset)
+        if target != self._offset:
+            self._offset, self._before = target, b""
+        return target
 
 
 class _Piece:
     """One container in a source, from its first byte to its last packet."""
 
-    def __init__(self, source: ByteSource, place: int, name: str, container: str | None) -> None:
-        self._source, self.place, self._name = source, place, name
+    def __init__(self, source: ByteSource, offset: int, name: str, container: str | None) -> None:
+        self._source, self.offset, self._name = source, offset, name
         self._container = container
         self._reader: Any = None
         self._opened: Any = None
@@ -334,24 +331,26 @@ class _Piece:
 
     @property
     def _size(self) -> int | None:
-        return None if self._source.size is None else self._source.size - self.place
+        return None if self._source.size is None else self._source.size - self.offset
 
     def open(self) -> None:
         """Find the audio track; raise an AudioError if there is none of a known codec."""
-        is_pipe, kind = self._size is None, self._container
+        is_pipe, container = self._size is None, self._container
         if not is_pipe:
             with suppress(AudioError):
-                kind = container_of(_Reader(self._source, self.place, None).at(0, NUM_FIRST_BYTES))
-        self._reader = _Reader(self._source, self.place, kind)
+                container = container_of(
+                    _ContainerFile(self._source, self.offset, None).at(0, NUM_FIRST_BYTES)
+                )
+        self._reader = _ContainerFile(self._source, self.offset, container)
         # FFmpeg would decode megabytes of a WAV to find out what else it may be.
-        probing = {"probesize": str(PIPE_BUFFER)} if is_pipe or kind == "wav" else {}
+        probing = {"probesize": str(PIPE_BUFFER)} if is_pipe or container == "wav" else {}
         try:
             self._opened = av.open(
                 self._reader,
                 mode="r",
                 format=self._container if is_pipe else None,
-                options={**ffmpeg.OPTIONS, **probing},
-                io_open=ffmpeg.refuse_to_open,
+                options={**FFMPEG_OPTIONS, **probing},
+                io_open=refuse_to_open,
                 buffer_size=PIPE_BUFFER if is_pipe else FILE_BUFFER,
                 metadata_errors="ignore",
             )
@@ -362,7 +361,7 @@ class _Piece:
             raise AudioError(f"{self._name} has no audio track: found {self.described()}")
         stream = self._stream = self._opened.streams.best("audio") or tracks[0]
         context = stream.codec_context
-        if context is None or not ffmpeg.is_decoded(context.codec.name):
+        if context is None or not is_decoded(context.codec.name):
             raise AudioError(
                 f"the audio codec of {self._name} is not supported: found {self.described()}"
             )
@@ -382,8 +381,8 @@ class _Piece:
 
     def _unreadable(self, error: Exception) -> AudioError:
         if self._size is not None:
-            found = found_in(self._reader.at, self._size)
-            return AudioError(f"{self._name} cannot be decoded ({self._size} bytes): found {found}")
+            what = description_of(self._reader.at, self._size)
+            return AudioError(f"{self._name} cannot be decoded ({self._size} bytes): found {what}")
         said = getattr(error, "strerror", None) or str(error)
         # Without its index, FFmpeg reports a damaged MP4.
         return AudioError(
@@ -462,7 +461,7 @@ class _Piece:
             self._end = max(self._end, packet.pos + packet.size)
 
     def _is_tag(self, packet: Any) -> bool:
-        """Return whether a packet is what lies between or after the frames of plain packets."""
+        """Return whether a packet is a tag between or after the frames of plain packets."""
         if self._opened.format.name not in ELEMENTARY:
             return False
         data = bytes(packet)
@@ -478,7 +477,7 @@ class _Piece:
             return None
         with suppress(AudioError):
             if container := container_of(self._reader.at(start, NUM_FIRST_BYTES)):
-                return self.place + start, container
+                return self.offset + start, container
         return None
 
     @property
@@ -503,7 +502,7 @@ class _Piece:
             is_tag |= is_name(first[:4]) and is_chunk
             num_left = len(first)
             while num_left <= MAX_TAG_BYTES and (
-                more := self._source.at(self.place + start + num_left, PIPE_BUFFER)
+                more := self._source.at(self.offset + start + num_left, PIPE_BUFFER)
             ):
                 num_left += len(more)
         return num_left, is_tag

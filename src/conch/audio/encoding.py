@@ -1,15 +1,16 @@
-"""Write samples as the bytes of a file, piece by piece."""
+"""Write samples as the bytes of a file, piece by piece, and the header of a WAV file."""
 
 import io
+import struct
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.audio.wav import wav_header
-
+_OPEN_SIZE = 0xFFFFFFFF
+"""Size in the header of a file whose end is not known."""
 Samples = NDArray[np.float32]
-
 CONTENT_TYPES = {
     "pcm_f32": "audio/pcm",
     "pcm_s16": "audio/pcm",
@@ -29,6 +30,18 @@ _CODECS = {
 """Container, codec, format of its samples, and bits per second."""
 _PAGE_US = "100000"
 """Longest page of Ogg in microseconds: FFmpeg's own is a second, which a listener would wait."""
+
+
+def wav_header(
+    rate: int, data_bytes: int | None = None, channels: int = 1, tag: int = 1, bits: int = 16
+) -> bytes:
+    """Return a header; None for a size that is not known. The tag says the format: 1 is PCM."""
+    size = _OPEN_SIZE if data_bytes is None else data_bytes + 36
+    data = _OPEN_SIZE if data_bytes is None else data_bytes
+    block = channels * bits // 8
+    form = tag, channels, rate, block * rate, block, bits
+    parts = b"RIFF", size, b"WAVE", b"fmt ", 16, *form, b"data", data
+    return struct.pack("<4sI4s4sIHHIIHH4sI", *parts)
 
 
 class Encoder:
@@ -57,11 +70,10 @@ class Encoder:
         """Return the samples at the rate of the audio; some of them come with later ones."""
         if self._resampler is None:
             return samples
-        found: Samples = self._resampler.resample_chunk(samples, last=is_last)
-        return found
+        converted: Samples = self._resampler.resample_chunk(samples, last=is_last)
+        return converted
 
     def write(self, samples: Samples) -> bytes:
-        """Return the next bytes, which may be none."""
         return self._written(self.resampled(samples))
 
     def finish(self) -> bytes:
@@ -78,7 +90,8 @@ class Encoder:
 
         container, codec, self._layout, bits = _CODECS[self._format]
         options = {"page_duration": _PAGE_US} if container == "ogg" else {}
-        self._container = av.open(_Sink(self._sink), "w", format=container, options=options)
+        file = SimpleNamespace(write=self._sink.write)  # FFmpeg can only append to it
+        self._container = av.open(file, "w", format=container, options=options)
         self._stream: Any = self._container.add_stream(codec, rate=self._rate, layout="mono")
         if bits:
             self._stream.bit_rate = bits
@@ -102,19 +115,12 @@ class Encoder:
 
     def _taken(self) -> bytes:
         """Return the bytes that were written since the last call."""
-        found = self._sink.getvalue()
+        data = self._sink.getvalue()
         self._sink.seek(0)
         self._sink.truncate()
-        return found
-
-
-class _Sink:
-    """A file that FFmpeg can only append to."""
-
-    def __init__(self, sink: io.BytesIO) -> None:
-        self.write = sink.write
+        return data
 
 
 def pcm16(samples: Samples) -> NDArray[np.int16]:
-    found: NDArray[np.int16] = np.rint(np.clip(samples, -1, 1) * 32_767).astype("<i2")
-    return found
+    integers: NDArray[np.int16] = np.rint(np.clip(samples, -1, 1) * 32_767).astype("<i2")
+    return integers

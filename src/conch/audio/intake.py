@@ -1,13 +1,21 @@
 """Read what strangers send: every file and every live container, at every door.
 
 FFmpeg decodes it in other processes, each of which has one source at a time: see
-`conch.audio.worker`.
+`conch.audio.worker`. A few are kept for the next files.
 """
 
+import atexit
 import io
+import os
+import select
+import socket
 import struct
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import IO, Annotated, Literal, TypeAlias
 
 import msgspec
@@ -22,16 +30,25 @@ from conch.audio.messages import (
     DONE,
     ERROR,
     FORM,
+    JOB,
     SAMPLES,
     WANTED,
+    SocketEnd,
 )
-from conch.audio.workers import DecoderProcess
 from conch.component import FloatArray
 from conch.wire.errors import AudioError, OverloadedError
 
+MAX_IDLE = 4
+"""Decoders that are kept for the next jobs. While they work, there is one for each open file."""
+SILENT_S = 60.0
+"""Seconds for which a decoder may say nothing: three times the CPU time that it may take."""
+_PROGRAM = "import sys; sys.path[:] = {}; from conch.audio.worker import main; main()"
+"""With our own path, as variables and the user's packages are left out."""
+_SILENT = struct.pack("ll", int(SILENT_S), 0)
+PASSED_ON = ("LD_LIBRARY_PATH", "PATH")
+"""Variables of the environment that a decoder gets: it needs no key."""
 Bytes: TypeAlias = Callable[[int, int], bytes]
 """Returns bytes of the source at an offset, at most so many; none at the end."""
-
 _TYPES: Mapping[str, tuple[str, float]] = {
     "u8": ("u1", 2.0**7),
     "s16": ("<i2", 2.0**15),
@@ -40,59 +57,176 @@ _TYPES: Mapping[str, tuple[str, float]] = {
     "dbl": ("<f8", 1.0),
 }
 """Type and full scale of samples, by FFmpeg's names."""
+Said: TypeAlias = "SampleFormat | FloatArray | list[str]"
+"""A message of a decoder: the format of samples, samples, or at the end warnings."""
+
+
+class _Pool:
+    """The process that forks decoders, started when it is first needed, and idle decoders."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._idle: list[SocketEnd] = []
+
+    def take(self) -> int:
+        """Return our end of the connection with a decoder that has nothing to do."""
+        with self._lock:
+            while self._idle:
+                end = self._idle.pop().take()
+                poll = select.poll()
+                poll.register(end, select.POLLIN)
+                if not poll.poll(0):
+                    return end
+                os.close(end)  # nobody is at the other end
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._fork(theirs.fileno())
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            ours.setsockopt(socket.SOL_SOCKET, option, _SILENT)
+        return ours.detach()
+
+    def give_back(self, end: int) -> None:
+        """Keep a decoder whose job is done, or end it."""
+        os.set_blocking(end, True)
+        with self._lock:
+            self._idle.append(SocketEnd(end))
+            del self._idle[:-MAX_IDLE]
+
+    def prepare(self) -> None:
+        """Start the process that forks decoders, unless it runs."""
+        with self._lock:
+            self._ensure()
+
+    def _ensure(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+
+    def _fork(self, descriptor: int) -> None:
+        self._ensure()
+        assert self._control is not None
+        try:
+            socket.send_fds(self._control, [b"d"], [descriptor])
+        except OSError:  # it has died just now
+            self._start()
+            socket.send_fds(self._control, [b"d"], [descriptor])
+
+    def _start(self) -> None:
+        self._end_process()
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [_python(), "-I", "-c", _PROGRAM.format([path for path in sys.path if path])],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            )
+
+    def end(self) -> None:
+        """End all decoders; one at work ends when nobody reads from it."""
+        self._idle.clear()
+        self._end_process()
+
+    def _end_process(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.wait()
+        self._process = self._control = None
+
+    def forget(self) -> None:
+        """Leave the decoders to the process that this one was forked from."""
+        if self._control is not None:
+            self._control.close()
+        self._lock, self._process, self._control = threading.Lock(), None, None
+        self._idle.clear()
+
+
+_POOL = _Pool()
+prepare = _POOL.prepare
+atexit.register(_POOL.end)
+os.register_at_fork(after_in_child=_POOL.forget)
+
+
+def _python() -> str:
+    # In a server, sys.executable may be the program that the interpreter is part of.
+    name = Path(sys.executable or "")
+    return str(name if name.name.startswith("python") else Path(sys.prefix, "bin", "python3"))
+
+
+class DecoderProcess(SocketEnd):
+    """The connection with a decoder at work on one job; see `conch.audio.worker.DecodingJob`."""
+
+    def __init__(
+        self, name: str, size: int | None, container: str | None, *, only_form: bool = False
+    ) -> None:
+        """Give it the job; raise an OverloadedError if no decoder can be started."""
+        try:
+            super().__init__(_POOL.take())
+        except OSError as error:
+            raise OverloadedError(f"no decoder of audio can be started: {error}") from None
+        job = {"name": name, "size": size, "container": container, "only_form": only_form}
+        with suppress(OSError):  # `receive` finds out
+            self.send_json(JOB, job)
+
+    def fileno(self) -> int:
+        """Return the descriptor, for an event loop to use in place of `receive`."""
+        return self._descriptor
+
+    def finish(self) -> None:
+        """Give the decoder back, which has said its last word: it may do other jobs."""
+        if (end := self.take()) >= 0:
+            _POOL.give_back(end)
 
 
 class SampleFormat(msgspec.Struct, frozen=True):
-    """What a decoder says before its first samples."""
+    """The message of a decoder before its first samples."""
 
     rate: int
     """Hz."""
     channels: Annotated[int, msgspec.Meta(ge=1, le=1024)]
-    kind: Literal["u8", "s16", "s32", "flt", "dbl"]
+    sample_type: Literal["u8", "s16", "s32", "flt", "dbl"]
     length_s: float | None
     """Length in seconds by the header, None if it has none."""
 
     def samples(self, data: bytes) -> FloatArray:
         """Return samples, FP32 [samples, channels] in [-1, 1]."""
-        dtype, scale = _TYPES[self.kind]
-        found: FloatArray = np.frombuffer(data, dtype).astype(np.float32)
-        if self.kind == "u8":
-            found -= scale
+        dtype, scale = _TYPES[self.sample_type]
+        floats: FloatArray = np.frombuffer(data, dtype).astype(np.float32)
+        if self.sample_type == "u8":
+            floats -= scale
         if scale != 1:
-            found *= np.float32(1 / scale)
-        return found.reshape(-1, self.channels)
+            floats *= np.float32(1 / scale)
+        return floats.reshape(-1, self.channels)
 
 
-Said: TypeAlias = "SampleFormat | FloatArray | list[str]"
-"""What a decoder says: the form of samples, samples, and at the end warnings."""
-
-
-def said(kind: bytes, payload: bytes, form: SampleFormat | None, name: str) -> Said:
+def said(code: bytes, payload: bytes, form: SampleFormat | None, name: str) -> Said:
     """Return what a message of a decoder says, which a stranger may have taken over.
 
     Raise an AudioError for bad audio or a message out of turn, an OverloadedError for BUSY.
     """
     try:
-        if kind == FORM and form is None:
-            found = msgspec.json.decode(payload, type=SampleFormat)
-            check_rate(found.rate, f"the sample rate of {name}")
-            return found
-        if kind == SAMPLES and form is not None and payload:
+        if code == FORM and form is None:
+            sample_format = msgspec.json.decode(payload, type=SampleFormat)
+            check_rate(sample_format.rate, f"the sample rate of {name}")
+            return sample_format
+        if code == SAMPLES and form is not None and payload:
             return form.samples(payload)
-        if kind == DONE and form is not None:
+        if code == DONE and form is not None:
             return msgspec.json.decode(payload, type=list[str])
     except AudioError:
         raise
     except (ValueError, msgspec.MsgspecError):
-        kind = b""
-    raise error_of(kind, payload, name)
+        code = b""
+    raise error_of(code, payload, name)
 
 
-def error_of(kind: bytes, payload: bytes, name: str) -> Exception:
+def error_of(code: bytes, payload: bytes, name: str) -> Exception:
     """Return the error of a message of a decoder, or of none at all."""
-    if kind == ERROR:
+    if code == ERROR:
         return AudioError(payload.decode(errors="replace"))
-    if kind == BUSY:
+    if code == BUSY:
         return OverloadedError("this machine has no process to decode audio with; try again later")
     return AudioError(f"{name} cannot be decoded: its decoder crashed, or took too long")
 
@@ -106,13 +240,9 @@ class AudioFile:
         """Decode up to the first samples.
 
         A file is opened again for its samples: until then it may wait for long, without a decoder.
-        Raise an AudioError that says what was found if there is no audio that can be decoded, or an
-        OverloadedError if no process can be started.
-
-        Args:
-            source: The file, or a function that returns the next bytes of a pipe.
-            name: Name of the audio in errors.
-            container: FFmpeg's name of the format of a pipe.
+        For a pipe, `source` returns its next bytes, and `container` is FFmpeg's name of its format.
+        Errors call the audio `name`. Raise an AudioError that says what was found if there is no
+        audio that can be decoded, or an OverloadedError if no process can be started.
         """
         self._at, self._size = _readable(source)
         self._name, self._container = name, container
@@ -134,11 +264,11 @@ class AudioFile:
         """Yield the samples, FP32 [samples, channels], as they are decoded; call this once."""
         messages = self._pipe or self._messages()
         with closing(messages):
-            for found in messages:
-                if isinstance(found, np.ndarray):
-                    yield found
-                elif isinstance(found, list):
-                    self.warnings += found
+            for item in messages:
+                if isinstance(item, np.ndarray):
+                    yield item
+                elif isinstance(item, list):
+                    self.warnings += item
 
     def _messages(self, *, only_form: bool = False) -> "Generator[Said, None, None]":
         decoder = DecoderProcess(self._name, self._size, self._container, only_form=only_form)
@@ -146,19 +276,19 @@ class AudioFile:
         with closing(decoder):
             while True:
                 try:
-                    kind, payload = decoder.receive()
-                    if kind == WANTED:
+                    code, payload = decoder.receive()
+                    if code == WANTED:
                         decoder.send(BYTES, self._at(*ASK.unpack(payload)))
                         continue
                 except (EOFError, OSError, OverflowError, ValueError, struct.error):
-                    kind = payload = b""
-                found = said(kind, payload, form, self._name)
-                if isinstance(found, list):
+                    code = payload = b""
+                item = said(code, payload, form, self._name)
+                if isinstance(item, list):
                     decoder.finish()
-                    yield found
+                    yield item
                     return
-                form = found if isinstance(found, SampleFormat) else form
-                yield found
+                form = item if isinstance(item, SampleFormat) else form
+                yield item
 
 
 def _readable(source: bytes | IO[bytes] | Bytes) -> tuple[Bytes, int | None]:
@@ -168,8 +298,8 @@ def _readable(source: bytes | IO[bytes] | Bytes) -> tuple[Bytes, int | None]:
     file = io.BytesIO(source) if isinstance(source, bytes) else source
     size = file.seek(0, io.SEEK_END)
 
-    def at(place: int, size: int) -> bytes:
-        file.seek(place)
+    def at(offset: int, size: int) -> bytes:
+        file.seek(offset)
         return file.read(size)
 
     return at, size

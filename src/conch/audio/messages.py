@@ -1,7 +1,7 @@
-"""What a process that decodes and the one that reads from it say to each other.
+"""Messages between a process that decodes and the one that reads from it.
 
-A message is a kind, a length, and that many bytes. Nothing is unpickled: bytes of a stranger may
-have taken the decoder over.
+A message is a code of one byte, a length, and that many bytes. Nothing is unpickled: bytes of a
+stranger may have taken the decoder over.
 """
 
 import json
@@ -32,12 +32,12 @@ MAX_PAYLOAD = 64 * 2**20
 """Longest payload that is read."""
 
 
-def kind_and_size(head: bytes) -> tuple[bytes, int]:
-    """Return the kind of a message and the bytes of its payload; raise an EOFError if too many."""
-    kind, size = HEAD.unpack(head)
+def code_and_size(head: bytes) -> tuple[bytes, int]:
+    """Return the code of a message and the bytes of its payload; raise an EOFError if too many."""
+    code, size = HEAD.unpack(head)
     if size > MAX_PAYLOAD:
         raise EOFError
-    return kind, size
+    return code, size
 
 
 class SocketEnd:
@@ -49,9 +49,9 @@ class SocketEnd:
         """Take over a blocking end."""
         self._descriptor = descriptor
 
-    def send(self, kind: bytes, payload: bytes | bytearray = b"") -> None:
+    def send(self, code: bytes, payload: bytes | bytearray = b"") -> None:
         """Send a message; raise an OSError if the other end is gone."""
-        parts: list[memoryview] = [memoryview(HEAD.pack(kind, len(payload))), memoryview(payload)]
+        parts: list[memoryview] = [memoryview(HEAD.pack(code, len(payload))), memoryview(payload)]
         while parts:
             sent = os.writev(self._descriptor, parts)
             while parts and sent >= len(parts[0]):
@@ -59,28 +59,28 @@ class SocketEnd:
             if parts:
                 parts[0] = parts[0][sent:]
 
-    def send_json(self, kind: bytes, value: Any) -> None:
-        self.send(kind, json.dumps(value).encode())
+    def send_json(self, code: bytes, value: Any) -> None:
+        self.send(code, json.dumps(value).encode())
 
     def receive(self) -> tuple[bytes, bytes]:
-        """Return kind and payload of the next message, or raise an EOFError or OSError."""
-        kind, size = kind_and_size(self._exactly(HEAD.size))
-        return kind, self._exactly(size)
+        """Return code and payload of the next message, or raise an EOFError or OSError."""
+        code, size = code_and_size(self._exactly(HEAD.size))
+        return code, self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
-        found = bytearray(size)
-        view, have = memoryview(found), 0
+        data = bytearray(size)
+        view, have = memoryview(data), 0
         while have < size:
             got = os.readv(self._descriptor, [view[have:]])
             if not got:
                 raise EOFError
             have += got
-        return bytes(found)
+        return bytes(data)
 
     def take(self) -> int:
         """Return the descriptor, which the caller takes over."""
-        found, self._descriptor = self._descriptor, -1
-        return found
+        descriptor, self._descriptor = self._descriptor, -1
+        return descriptor
 
     def close(self) -> None:
         if (descriptor := self.take()) >= 0:

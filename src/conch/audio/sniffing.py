@@ -6,7 +6,7 @@ import codecs
 import io
 import re
 
-from conch.audio.structure import At, names_of_boxes
+from conch.audio.structure import FIRST_PAGE, At, names_of_boxes
 from conch.wire.errors import AudioError
 
 NUM_FIRST_BYTES = 4096
@@ -41,8 +41,6 @@ _FRAGMENT_BOXES = (b"moof", b"styp", b"sidx", b"emsg")
 """Names of boxes with which a later piece of an MP4 begins."""
 _CLUSTER = b"\x1f\x43\xb6\x75"
 """First bytes of a later piece of a webm."""
-_FIRST_PAGE = 2
-"""Flag of the first page of an Ogg stream (RFC 3533)."""
 _SYNCS = ((b"\x0b\x77", "ac3"), (b"\x47", "mpegts"))
 """First bytes of each frame, and FFmpeg's name for a stream of them."""
 NOT_AUDIO = {
@@ -105,7 +103,7 @@ def missing_beginning(first: bytes) -> str | None:
         return "a piece of a webm without its header"
     if first[4:8] in _FRAGMENT_BOXES:
         return "a fragment of an MP4 without its header"
-    if first.startswith(b"OggS") and len(first) > 5 and not first[5] & _FIRST_PAGE:
+    if first.startswith(b"OggS") and len(first) > 5 and not first[5] & FIRST_PAGE:
         return "the middle of an Ogg stream, without its headers"
     return None
 
@@ -126,9 +124,9 @@ def container_of(first: bytes) -> str | None:
     """
     if container := named_container_of(first):
         return container
-    for magic, kind in NOT_AUDIO.items():
+    for magic, content in NOT_AUDIO.items():
         if first.startswith(magic):
-            raise AudioError(f"{kind}, not audio")
+            raise AudioError(f"{content}, not audio")
     if is_text(first[:NUM_TEXT_BYTES]):
         raise AudioError("text, not audio")
     for sync, container in _SYNCS:
@@ -164,28 +162,28 @@ def _mpeg(first: bytes) -> str | None:
 
     A second frame must begin where the first ends; in the middle of the bytes also a third one.
     """
-    place = 0
-    while place >= 0:
-        if _follow(first, place, 3 if place else 2):
-            return "aac" if _is_aac(first[place : place + 6]) else "mp3"
-        place = first.find(b"\xff", place + 1)
+    offset = 0
+    while offset >= 0:
+        if _follow(first, offset, 3 if offset else 2):
+            return "aac" if _is_aac(first[offset : offset + 6]) else "mp3"
+        offset = first.find(b"\xff", offset + 1)
     return None
 
 
-def _follow(first: bytes, place: int, frames: int) -> bool:
+def _follow(first: bytes, offset: int, frames: int) -> bool:
     """Return whether frames of one kind, at least so many, lie one behind the other."""
-    kinds = set()
+    formats = set()
     for _ in range(frames):
-        header = first[place : place + 6]
+        header = first[offset : offset + 6]
         if not _is_sync(header):
             return False
         is_aac = _is_aac(header)
         length = _aac_frame_bytes(header) if is_aac else _mp3_frame_bytes(header)
         # Version and layer, then the rate; of AAC also the profile.
-        kinds.add((header[1] & 0xFE, header[2] & (0xFC if is_aac else 0x0C)))
-        if not length or len(kinds) > 1:
+        formats.add((header[1] & 0xFE, header[2] & (0xFC if is_aac else 0x0C)))
+        if not length or len(formats) > 1:
             return False
-        place += length
+        offset += length
     return True
 
 
@@ -212,7 +210,7 @@ def _mp3_frame_bytes(header: bytes) -> int:
     return (144 if is_first_version else 72) * kbits * 1000 // sample_rate + (header[2] >> 1 & 1)
 
 
-def found_in(at: At, size: int) -> str:
+def description_of(at: At, size: int) -> str:
     """Return a description of bytes from their beginning, for error messages."""
     start = at(0, 4096)
     if not start:

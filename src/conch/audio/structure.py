@@ -16,7 +16,7 @@ UNKNOWN_SIZE = 0x7FF00000
 _UNKNOWN_SIZE_64 = 0x7FFFFFFF00000000
 _MAX_PAGE = 27 + 255 + 255 * 255
 """Bytes of the longest page of Ogg."""
-_FIRST_PAGE, _LAST_PAGE = 2, 4
+FIRST_PAGE, _LAST_PAGE = 2, 4
 """Flags of the first and of the last page of an Ogg stream."""
 _MAX_HEADER = 2**16
 """Bytes in which the samples of a WAV begin; longer headers are read to the end."""
@@ -58,9 +58,9 @@ def extent_of(at: At, size: int, read_until: int) -> Extent:
 
 def _extent_of_chunks(at: At, size: int, read_until: int) -> Extent:
     order = "big" if at(0, 4) == b"FORM" else "little"
-    place = end = 12
+    offset = end = 12
     for _ in range(_MAX_PARTS):
-        head = at(place, 8)
+        head = at(offset, 8)
         if len(head) < 8 or not is_name(head[:4]) or head[:4] in (b"RIFF", b"FORM"):
             break
         length = int.from_bytes(head[4:], order)  # type: ignore[arg-type]
@@ -69,25 +69,25 @@ def _extent_of_chunks(at: At, size: int, read_until: int) -> Extent:
                 length = int.from_bytes(at(28, 8), "little")
             if length in (0, _UNKNOWN_SIZE_64) or length >= UNKNOWN_SIZE:
                 return Extent(size)
-            present = size - place - 8
+            present = size - offset - 8
             if length > present:
                 return Extent(size, length / max(1, present), is_cut=True)
-        place += 8 + length
+        offset += 8 + length
         # Some writers leave out the byte that makes the length even.
-        if length % 2 and not (is_name(at(place, 4)) and at(place, 1) != b"\0"):
-            place += 1
-        if place > size + 1:
+        if length % 2 and not (is_name(at(offset, 4)) and at(offset, 1) != b"\0"):
+            offset += 1
+        if offset > size + 1:
             break
-        end = place
+        end = offset
     else:
         return Extent(size)
     return Extent(min(size, max(end, read_until)))
 
 
 def _extent_of_boxes(at: At, size: int) -> Extent:
-    place, has_media = 0, False
+    offset, has_media = 0, False
     for _ in range(_MAX_PARTS):
-        head = at(place, 16)
+        head = at(offset, 16)
         if len(head) < 8 or not is_name(head[4:8]) or (has_media and head[4:8] == b"ftyp"):
             break
         length = int.from_bytes(head[:4], "big")
@@ -98,57 +98,57 @@ def _extent_of_boxes(at: At, size: int) -> Extent:
         if length < 8:
             break
         has_media |= head[4:8] in (b"moov", b"mdat")
-        if place + length > size:
-            return Extent(size, (place + length) / size, is_cut=True)
-        place += length
+        if offset + length > size:
+            return Extent(size, (offset + length) / size, is_cut=True)
+        offset += length
     else:
         return Extent(size)
-    return Extent(place or size)
+    return Extent(offset or size)
 
 
 def end_of_data(at: At) -> int | None:
     """Return where the samples of a WAV end by its header; None if that says no length."""
-    place = 12
-    while place < _MAX_HEADER and len(head := at(place, 8)) == 8 and is_name(head[:4]):
+    offset = 12
+    while offset < _MAX_HEADER and len(head := at(offset, 8)) == 8 and is_name(head[:4]):
         length = int.from_bytes(head[4:], "little")
-        place += 8 + length
+        offset += 8 + length
         if head[:4] == b"data":
-            return place if 0 < length < UNKNOWN_SIZE else None
-        place += length % 2
+            return offset if 0 < length < UNKNOWN_SIZE else None
+        offset += length % 2
     return None
 
 
 def end_of_first_pages(at: At) -> int:
     """Return where the first pages of the streams of an Ogg end, of which it may have several."""
-    place = 0
+    offset = 0
     # Of a stream no more bytes than must have come.
-    while (head := at(place, 27)).startswith(b"OggS") and len(head) == 27 and head[5] & _FIRST_PAGE:
-        place += 27 + head[26] + sum(at(place + 27, head[26]))
-    return place
+    while (head := at(offset, 27)).startswith(b"OggS") and len(head) == 27 and head[5] & FIRST_PAGE:
+        offset += 27 + head[26] + sum(at(offset + 27, head[26]))
+    return offset
 
 
 def names_of_boxes(at: At, size: int) -> list[str]:
     """Return the names of the outer boxes of an MP4, up to the first that is not there whole."""
-    names, place = list[str](), 0
-    while len(head := at(place, 16)) >= 8 and is_name(head[4:8]) and len(names) < _MAX_PARTS:
+    names, offset = list[str](), 0
+    while len(head := at(offset, 16)) >= 8 and is_name(head[4:8]) and len(names) < _MAX_PARTS:
         length = int.from_bytes(head[8:] if head[:4] == b"\0\0\0\1" else head[:4], "big")
-        if length < 8 or place + length > size:
+        if length < 8 or offset + length > size:
             break
         names.append(head[4:8].decode("latin-1"))
-        place += length
+        offset += length
     return names
 
 
 def _extent_of_pages(at: At, size: int, read_until: int) -> Extent:
     first = max(0, read_until - _MAX_PAGE)
     data = at(first, min(2 * _MAX_PAGE, size - first))
-    place, is_ended = data.find(b"OggS"), False
-    while place >= 0 and data.startswith(b"OggS", place):
-        header = data[place : place + 27]
-        sizes = data[place + 27 : place + 27 + header[26]] if len(header) == 27 else b""
-        place += 27 + len(sizes) + sum(sizes)
-        is_ended = len(header) == 27 and place <= len(data) and bool(header[5] & _LAST_PAGE)
-    return Extent(min(size, first + place), is_cut=not is_ended)
+    offset, is_ended = data.find(b"OggS"), False
+    while offset >= 0 and data.startswith(b"OggS", offset):
+        header = data[offset : offset + 27]
+        sizes = data[offset + 27 : offset + 27 + header[26]] if len(header) == 27 else b""
+        offset += 27 + len(sizes) + sum(sizes)
+        is_ended = len(header) == 27 and offset <= len(data) and bool(header[5] & _LAST_PAGE)
+    return Extent(min(size, first + offset), is_cut=not is_ended)
 
 
 def _stated_size(at: At, head: bytes) -> int:
@@ -168,23 +168,23 @@ def _stated_size(at: At, head: bytes) -> int:
         return _stated_by_caf(at)
     elif head.startswith(b"\x30\x26\xb2\x75"):
         objects = at(0, 8192)
-        found = objects.find(_FILE_PROPERTIES)
-        flags = objects[found + 88 : found + 92]
-        if found >= 0 and flags and not flags[0] & _IS_BROADCAST:
-            return int.from_bytes(objects[found + 40 : found + 48], "little")
+        start = objects.find(_FILE_PROPERTIES)
+        flags = objects[start + 88 : start + 92]
+        if start >= 0 and flags and not flags[0] & _IS_BROADCAST:
+            return int.from_bytes(objects[start + 40 : start + 48], "little")
     elif head.startswith((b"ID3", b"\xff")):
         return stated_by_xing(at)
     return 0
 
 
 def _stated_by_caf(at: At) -> int:
-    place = 8
-    while len(head := at(place, 12)) == 12 and is_name(head[:4]) and head[:4] != b"caff":
+    offset = 8
+    while len(head := at(offset, 12)) == 12 and is_name(head[:4]) and head[:4] != b"caff":
         length = int.from_bytes(head[4:], "big")
         if length >= _UNKNOWN_SIZE_64:
             return 0
-        place += 12 + length
-    return place
+        offset += 12 + length
+    return offset
 
 
 def stated_by_xing(at: At) -> int:
@@ -194,23 +194,23 @@ def stated_by_xing(at: At) -> int:
     """
     head = at(0, 10)
     sizes = head[6:10] if head.startswith(b"ID3") else b""
-    tag = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(reversed(sizes)))
+    tag = sum((byte & 0x7F) << 7 * index for index, byte in enumerate(reversed(sizes)))
     start = at(tag, 4096)
-    found = max(start.find(b"Xing"), start.find(b"Info"))
-    if found < 0 or not start[found + 7 : found + 8] or not start[found + 7] & 2:
+    xing = max(start.find(b"Xing"), start.find(b"Info"))
+    if xing < 0 or not start[xing + 7 : xing + 8] or not start[xing + 7] & 2:
         return 0
-    return tag + int.from_bytes(start[found + 12 : found + 16], "big")
+    return tag + int.from_bytes(start[xing + 12 : xing + 16], "big")
 
 
-def _element(at: At, place: int) -> tuple[int, int]:
+def _element(at: At, offset: int) -> tuple[int, int]:
     """Return the end and the value of a size of EBML; the value is 0 if it is not known."""
-    first = at(place, 1)
+    first = at(offset, 1)
     if not first or not first[0]:
-        return place + 1, 0
+        return offset + 1, 0
     width = 9 - first[0].bit_length()
     most = (1 << 7 * width) - 1
-    value = int.from_bytes(at(place, width), "big") & most
-    return place + width, 0 if value == most else value
+    value = int.from_bytes(at(offset, width), "big") & most
+    return offset + width, 0 if value == most else value
 
 
 def is_name(name: bytes) -> bool:

@@ -6,11 +6,13 @@ CPU time, and no descriptor but its connection. If it crashes or hangs, one requ
 """
 
 import gc
+import io
 import json
 import os
 import resource
 import signal
 import socket
+import wave
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,18 +21,7 @@ from typing import Any
 import av.subtitles.stream  # noqa: F401
 
 from conch.audio.decoder import PIPE_BUFFER, Decoding
-from conch.audio.messages import (
-    ASK,
-    BUSY,
-    DONE,
-    ERROR,
-    FORM,
-    HEAD,
-    SAMPLES,
-    WANTED,
-    SocketEnd,
-)
-from conch.audio.wav import wav_header
+from conch.audio.messages import ASK, BUSY, DONE, ERROR, FORM, HEAD, SAMPLES, WANTED, SocketEnd
 from conch.wire.errors import AudioError
 
 MAX_MEMORY = 384 * 2**20
@@ -70,33 +61,33 @@ class _Source:
         self._kept, self._first = bytearray(), 0
         """Latest bytes of a pipe, and the offset of the first of them."""
 
-    def at(self, place: int, size: int) -> bytes:
+    def at(self, offset: int, size: int) -> bytes:
         if self.size is not None:
-            return self._asked(place, min(size, max(0, self.size - place)))
-        while place >= (end := self._first + len(self._kept)):
-            more = self._asked(end, max(size, PIPE_BUFFER))
+            return self._received(offset, min(size, max(0, self.size - offset)))
+        while offset >= (end := self._first + len(self._kept)):
+            more = self._received(end, max(size, PIPE_BUFFER))
             if not more:
                 return b""
             self._kept += more
-        drop = len(self._kept) - max(KEPT_BYTES, end - place)
+        drop = len(self._kept) - max(KEPT_BYTES, end - offset)
         if drop > KEPT_BYTES:
             del self._kept[:drop]
             self._first += drop
-        start = place - self._first
+        start = offset - self._first
         return bytes(self._kept[start : start + size]) if start >= 0 else b""
 
-    def _asked(self, place: int, size: int) -> bytes:
+    def _received(self, offset: int, size: int) -> bytes:
         if not size:
             return b""
         try:
             self._flush()  # nobody knows when more comes: what was decoded must not wait for it
-            self._connection.send(WANTED, ASK.pack(place, size))
+            self._connection.send(WANTED, ASK.pack(offset, size))
             return self._connection.receive()[1]
         except (EOFError, OSError):
             os._exit(1)  # nobody listens, and FFmpeg would try again and again
 
 
-class _Sink:
+class _SampleSender:
     """Sends samples, many at a time."""
 
     def __init__(self, connection: SocketEnd, *, only_form: bool) -> None:
@@ -105,8 +96,13 @@ class _Sink:
         self._num_bytes = 0
         """Bytes that were sent since more CPU time was granted."""
 
-    def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
-        form = {"rate": rate, "channels": channels, "kind": kind, "length_s": length_s}
+    def begin(self, rate: int, channels: int, sample_type: str, length_s: float | None) -> None:
+        form = {
+            "rate": rate,
+            "channels": channels,
+            "sample_type": sample_type,
+            "length_s": length_s,
+        }
         self._connection.send_json(FORM, form)
         if self._only_form:
             raise _EnoughError
@@ -136,13 +132,13 @@ def limit_cpu() -> None:
 
 
 def _limit() -> None:
-    """Take from this process what decoding does not need."""
+    """Give up what decoding does not need: files, core dumps, and most memory."""
     limits = dict.fromkeys((resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE), 0)
     with suppress(FileNotFoundError), open("/proc/self/statm") as file:  # only Linux has it
         taken = int(file.read().split()[0]) * resource.getpagesize()
         limits[resource.RLIMIT_AS] = taken + MAX_MEMORY
-    for kind, most in limits.items():
-        resource.setrlimit(kind, (most, most))
+    for limit, most in limits.items():
+        resource.setrlimit(limit, (most, most))
     limit_cpu()
 
 
@@ -156,7 +152,7 @@ def _work(connection: SocketEnd) -> None:
 
 
 def _decode(connection: SocketEnd, job: DecodingJob) -> None:
-    sink = _Sink(connection, only_form=job.only_form)
+    sink = _SampleSender(connection, only_form=job.only_form)
     source = _Source(connection, job.size, sink.flush)
     is_file = job.size is not None
     decoding = Decoding(source, sink, job.name, container=job.container, fills_gaps=is_file)
@@ -181,10 +177,10 @@ class _Sample:
     def __init__(self, data: bytes, *, is_file: bool) -> None:
         self._data, self.size = data, len(data) if is_file else None
 
-    def at(self, place: int, size: int) -> bytes:
-        return self._data[place : place + size]
+    def at(self, offset: int, size: int) -> bytes:
+        return self._data[offset : offset + size]
 
-    def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
+    def begin(self, rate: int, channels: int, sample_type: str, length_s: float | None) -> None:
         pass
 
     def write(self, samples: bytes | memoryview) -> None:
@@ -192,10 +188,12 @@ class _Sample:
 
 
 def _warm_up() -> None:
-    """Decode a little: what Python imports when it is first used, a decoder cannot import."""
-    samples = bytes(2048)
-    wav = wav_header(16_000, len(samples), channels=2) + samples
-    for data in (wav, b"This is text. " * 9, bytes(range(256))):
+    """Decode a little, so that Python imports now what a decoder cannot import later."""
+    made = io.BytesIO()
+    with wave.open(made, "wb") as file:
+        file.setparams((2, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(bytes(2048))
+    for data in (made.getvalue(), b"This is text. " * 9, bytes(range(256))):
         for is_file in (True, False):
             sample = _Sample(data, is_file=is_file)
             with suppress(AudioError):

@@ -1,4 +1,4 @@
-"""Reports as JSON, and their header: what was measured, where, with which versions."""
+"""Reports as JSON, and the origin of their figures: what, where, with which versions."""
 
 import os
 import platform
@@ -54,14 +54,14 @@ def to_json(value: Any) -> Json:
 
 
 def _object(record: Any) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    plain: dict[str, Json] = {}
     for item in fields(record):
         value = to_json(getattr(record, item.name))
         if isinstance(value, dict) and _FLAT in get_args(item.type):
-            found |= value
+            plain |= value
         else:
-            found[item.name] = value
-    return found
+            plain[item.name] = value
+    return plain
 
 
 Plain = str | int | float | None
@@ -94,7 +94,6 @@ class Header:
     """Settings of the benchmark that are numbers or texts."""
 
     def with_triton(self, version: str) -> "Header":
-        """Return the header with the server's version."""
         return replace(self, versions={**self.versions, "triton": version})
 
 
@@ -132,14 +131,13 @@ def cores() -> int:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the relevant packages that are installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def without_secrets(arguments: Sequence[str]) -> list[str]:
@@ -161,5 +159,20 @@ def _is_secret(flag: str) -> bool:
 
 
 def _model_of_cpu() -> str:
-    found = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def origin(header: Header, what: str, audio_s: float) -> str:
+    """Return a line on the origin of the figures; `what` is number and kind of the recordings."""
+    return f"{what}, {audio_s:.0f} s of audio; {machine_line(header)}"
+
+
+def machine_line(header: Header) -> str:
+    """Return the machine, the versions and the time of a report."""
+    machine, versions = header.machine, header.versions
+    return (
+        f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb:g} GB; "
+        f"Triton {versions['triton']}, Python {versions['python']}, "
+        f"conch {versions.get('conch', 'from source')}; {header.started_at}"
+    )

@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.figures import PERCENTILES
-from conch.bench.header import Flat, Header, header
-from conch.bench.live_figures import LOAD, LiveRun, Script, StreamRecord, figures
+from conch.bench.figures import PERCENTILES, REAL_TIME, LiveRun, Script, StreamRecord, live_run
+from conch.bench.header import Flat, Header, header, machine_line
 from conch.bench.load import progress
-from conch.bench.report import machine_line
 from conch.bench.samples import Sample, ServerBenchmark, comparable, load_samples
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient
-from conch.scoring.error_rates import Scoring, language_of_texts
-from conch.scoring.manifest import Utterance
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import Scoring, language_of_texts, number, percent, table
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError, ConchError
 from conch.wire.options import RecognitionOptions
 
@@ -106,7 +103,7 @@ def run(benchmark: LiveBenchmark) -> LiveReport:
 
 @dataclass(frozen=True, slots=True)
 class Observed(Generic[Record]):
-    """What became of the streams of one run."""
+    """The records of the streams of one run."""
 
     records: Sequence[Record]
     chunk_ms: int
@@ -116,7 +113,7 @@ class Observed(Generic[Record]):
 
     def figures(self, scoring: Scoring) -> LiveRun:
         used_s = None if self.cpu_s is None else sum(self.cpu_s.values())
-        return figures(self.records, self.chunk_ms, scoring, used_s, self.peak)
+        return live_run(self.records, self.chunk_ms, scoring, used_s, self.peak)
 
 
 def prepared(benchmark: LiveBenchmark) -> tuple[list[Sample], Scoring]:
@@ -141,17 +138,17 @@ def observed(
     return Observed(records, benchmark.chunk_ms, cpu_s, memory.peak() if memory else None)
 
 
-def scoring_of(utterances: Sequence[Utterance], benchmark: LiveBenchmark) -> Scoring:
+def scoring_of(utterances: Sequence[ManifestEntry], benchmark: LiveBenchmark) -> Scoring:
     """Return how texts of streams are compared: by the manifest's language or the option."""
     languages = {language_of_texts(benchmark.options, item.language) for item in utterances}
-    found = {Scoring.of(benchmark.metric, language) for language in languages}
-    if len(found) > 1:
+    scorings = {Scoring.of(benchmark.metric, language) for language in languages}
+    if len(scorings) > 1:
         raise BenchError(
             "streams join utterances, and those of the languages "
             f"{', '.join(sorted(languages))} are compared in different ways: choose one language "
             "by --split or --source"
         )
-    return found.pop()
+    return scorings.pop()
 
 
 def all_runs(measured: Callable[[int], Run], benchmark: LiveBenchmark) -> list[Run]:
@@ -191,15 +188,15 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
     pause = np.zeros(round(benchmark.pause_s * rate), np.float32)
     order = list(range(len(samples)))
     random.Random(0).shuffle(order)
-    found: list[Script] = []
-    place = 0
+    made: list[Script] = []
+    position = 0
     for _ in range(streams):
         pieces: list[NDArray[np.float32]] = []
         spans, texts, indices, length = [], [], [], 0
         while length < benchmark.seconds * rate:
-            index = order[place % len(order)]
+            index = order[position % len(order)]
             sample = samples[index]
-            place += 1
+            position += 1
             indices.append(index)
             assert isinstance(sample.audio, np.ndarray)
             spans.append((length / rate, length / rate + sample.duration_s))
@@ -207,8 +204,8 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
             length += len(sample.audio) + len(pause)
             texts.append(sample.utterance.text.strip())
         text = " ".join(texts)
-        found.append(Script(np.concatenate(pieces), rate, tuple(spans), text, tuple(indices)))
-    return found
+        made.append(Script(np.concatenate(pieces), rate, tuple(spans), text, tuple(indices)))
+    return made
 
 
 def warm_up(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> None:
@@ -323,6 +320,6 @@ def origin(header: Header) -> str:
     """Return a line on the origin of the figures of live streams."""
     settings = header.settings
     return (
-        f"chunks of {settings['chunk_ms']} ms, {LOAD}, {settings['seconds']} s a stream, pauses "
-        f"of {settings['pause_s']} s; {machine_line(header)}"
+        f"chunks of {settings['chunk_ms']} ms, {REAL_TIME}, {settings['seconds']} s a stream, "
+        f"pauses of {settings['pause_s']} s; {machine_line(header)}"
     )

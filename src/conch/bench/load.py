@@ -66,7 +66,7 @@ class Outcome(Generic[Answer]):
 
 
 @dataclass(frozen=True)
-class Load(Generic[Answer]):
+class LoadResult(Generic[Answer]):
     outcomes: tuple[Outcome[Answer], ...]
     """In order of sending."""
     wall_s: float
@@ -78,7 +78,7 @@ async def offer(
     requests: int,
     offered: Offer,
     on_outcome: Callable[[Outcome[Answer]], None] = lambda outcome: None,
-) -> Load[Answer]:
+) -> LoadResult[Answer]:
     """Send requests 0 to `requests` - 1 under a load; see `closed_loop` and `paced`."""
     if offered.rate is not None:
         return await paced(send, arrivals_s(requests, offered.rate), on_outcome)
@@ -90,7 +90,7 @@ async def closed_loop(
     requests: int,
     concurrency: int,
     on_outcome: Callable[[Outcome[Answer]], None] = lambda outcome: None,
-) -> Load[Answer]:
+) -> LoadResult[Answer]:
     """Send requests 0 to `requests` - 1, `concurrency` of them at a time.
 
     A request that fails with a `ConchError` is an outcome like any other. Any other exception is a
@@ -106,7 +106,7 @@ async def paced(
     send: Callable[[int], Awaitable[Answer]],
     due_s: list[float],
     on_outcome: Callable[[Outcome[Answer]], None] = lambda outcome: None,
-) -> Load[Answer]:
+) -> LoadResult[Answer]:
     """Send a request at each of the given times, in seconds from the start; see `closed_loop`."""
     return await _load(send, [[item] for item in enumerate(due_s)], on_outcome)
 
@@ -125,7 +125,7 @@ async def _load(
     send: Callable[[int], Awaitable[Answer]],
     clients: Sequence[Iterable[tuple[int, float | None]]],
     on_outcome: Callable[[Outcome[Answer]], None],
-) -> Load[Answer]:
+) -> LoadResult[Answer]:
     """Let each client send its requests: indices, and the second when each is due, None at once."""
     outcomes: list[Outcome[Answer]] = []
     started = time.perf_counter()
@@ -147,7 +147,7 @@ async def _load(
 
     await all_of(client(requests) for requests in clients)
     wall_s = time.perf_counter() - started
-    return Load(tuple(sorted(outcomes, key=lambda outcome: outcome.index)), wall_s)
+    return LoadResult(tuple(sorted(outcomes, key=lambda outcome: outcome.index)), wall_s)
 
 
 def progress(title: str, total: int) -> "tqdm[Any]":

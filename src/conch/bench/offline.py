@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from conch.bench.figures import RunFigures, run_figures
-from conch.bench.header import Flat, Header, header
-from conch.bench.load import Load, Offer, Outcome, closed_loop, offer, progress
+from conch.bench.header import Flat, Header, header, origin
+from conch.bench.load import LoadResult, Offer, Outcome, closed_loop, offer, progress
 from conch.bench.samples import LoadBenchmark, Sample, Send, comparable, load_samples
 from conch.bench.servers import NO_HEADERS, server_of, triton_version
 from conch.client import AsyncClient
-from conch.scoring.error_rates import Metric
+from conch.scoring.error_rates import Metric, number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WARMUP_CLIENTS = 4
 """Clients that send the uncounted requests before a paced load."""
+COLUMNS = ("system", "load", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
+CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ class OfflineReport:
 class Measured:
     offered: Offer
     samples: Sequence[Sample]
-    load: Load[Transcript]
+    load: LoadResult[Transcript]
     memory: "Memory | None"
     """Peak memory of a server that the benchmark started, else None."""
     accuracy: str = ""
@@ -156,7 +158,7 @@ async def send_all(
     warmup: Sequence[Sample] = (),
     title: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
-) -> Load[Transcript]:
+) -> LoadResult[Transcript]:
     """Send the uncounted samples of `warmup`, then every sample once under a load."""
     async with AsyncClient(url, connections=offered.connections, headers=headers) as client:
 
@@ -179,3 +181,66 @@ async def send_all(
                 bar.update()
 
             return await offer(send, len(samples), offered, show)
+
+
+def markdown(report: OfflineReport) -> str:
+    first = report.first.figures
+    parts = [
+        f"`{report.header.command}`",
+        comparison(columns_of(report.runs), [run_cells(run) for run in report.runs], report.runs),
+        character_errors(report.runs),
+        scoring_line(report.runs),
+        origin(report.header, f"{first.utterances} utterances", first.audio_s),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def comparison(
+    header: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[OfflineRun]
+) -> str:
+    """Return the first table, and the number of requests that it leaves out."""
+    errors = sum(run.figures.errors for run in runs)
+    failed = f"\n\n**{errors} requests failed and do not count.**"
+    return table(header, rows) + (failed if errors else "")
+
+
+def columns_of(runs: Sequence[OfflineRun]) -> list[str]:
+    """Return `COLUMNS`, with the CER where only characters were counted."""
+    rates = [run.figures.accuracy for run in runs]
+    is_cer = any(item.cer is not None for item in rates) and all(item.wer is None for item in rates)
+    return ["CER %" if is_cer and column == "WER %" else column for column in COLUMNS]
+
+
+def run_cells(run: OfflineRun) -> list[str]:
+    """Return the cells under `columns_of`."""
+    figures = run.figures
+    return [
+        run.system,
+        run.title,
+        number(figures.rtfx),
+        percent(figures.accuracy.error_rate),
+        *(number(value, 0) for value in figures.latency_ms.percentiles),
+        number(run.peak_memory_mb, 0),
+    ]
+
+
+def character_errors(runs: Sequence[OfflineRun]) -> str:
+    """Return the table of errors in characters; an empty text if none were counted."""
+    rows = [
+        [
+            run.system,
+            run.title,
+            str(counts.reference_characters),
+            *map(str, (counts.substitutions, counts.deletions, counts.insertions)),
+            percent(run.figures.accuracy.cer),
+        ]
+        for run in runs
+        if (counts := run.figures.accuracy.character_errors) is not None
+    ]
+    return table(CER_COLUMNS, rows) if rows else ""
+
+
+def scoring_line(runs: Sequence[OfflineRun]) -> str:
+    """Return the measures and normalisers behind the error rates; empty if there are none."""
+    used = {name for run in runs for name in run.figures.accuracy.scoring}
+    return f"Error rates: {'; '.join(sorted(used))}." if used else ""

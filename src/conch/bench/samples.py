@@ -14,7 +14,7 @@ from conch.bench.load import Offer, progress
 from conch.packaged import install
 from conch.scoring import COMPARING, missing
 from conch.scoring.error_rates import Metric
-from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.scoring.manifest import ManifestEntry, read_manifest, select
 from conch.wire.errors import BenchError
 
 Send = Literal["waveform", "file"]
@@ -31,8 +31,7 @@ class Choice:
     limit: int | None = None
     """Largest number of utterances; see `conch.scoring.manifest.spread`."""
 
-    def utterances(self) -> list[Utterance]:
-        """Return the chosen utterances; see `read_manifest` and `select`."""
+    def utterances(self) -> list[ManifestEntry]:
         return select(
             read_manifest(self.manifest), split=self.split, source=self.source, limit=self.limit
         )
@@ -73,14 +72,14 @@ class LoadBenchmark(ServerBenchmark):
 class Sample:
     """An utterance ready to send."""
 
-    utterance: Utterance
+    utterance: ManifestEntry
     audio: NDArray[Any] | bytes
     sample_rate: int
     """Hz."""
     duration_s: float
 
 
-def comparable(utterances: list[Utterance]) -> list[Utterance]:
+def comparable(utterances: list[ManifestEntry]) -> list[ManifestEntry]:
     """Return the utterances, without their texts where packages that compare texts are missing.
 
     A line on standard error then says what to install.
@@ -96,7 +95,7 @@ def comparable(utterances: list[Utterance]) -> list[Utterance]:
     return [replace(utterance, text="") for utterance in utterances]
 
 
-def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
+def load_samples(utterances: Sequence[ManifestEntry], send: Send) -> list[Sample]:
     samples = []
     with progress("reading audio", len(utterances)) as bar:
         for utterance in utterances:

@@ -21,32 +21,27 @@ if TYPE_CHECKING:
     from conch.bench.memory import MemorySampler
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-NO_WEIGHTS = NO_HEADERS
 
 
 @contextmanager
 def server_of(
-    url: str | None, weights: Mapping[str, str] = NO_WEIGHTS, *, is_grpc: bool = False
+    url: str | None, weights: Mapping[str, str] = MappingProxyType({}), *, is_grpc: bool = False
 ) -> Iterator[tuple[str, "MemorySampler | None"]]:
     """Yield the address of a running server, or of a new one (HTTP or gRPC) with its memory."""
     if url is not None:
         yield url, None
         return
-    with own_server(weights=weights, is_grpc=is_grpc) as found:
-        yield found
+    with own_server(weights=weights, is_grpc=is_grpc) as started:
+        yield started
 
 
 @contextmanager
 def own_server(
     *model_repositories: Path,
-    weights: Mapping[str, str] = NO_WEIGHTS,
+    weights: Mapping[str, str] = MappingProxyType({}),
     is_grpc: bool = False,
 ) -> Iterator[tuple[str, "MemorySampler"]]:
-    """Start a server; yield its address and its memory.
-
-    Raise a ConfigError if such weights are missing or incomplete, and a ServerError if the server
-    cannot be started.
-    """
+    """Start a server; yield its address and its memory. Errors are those of its start."""
     require("psutil", extra="server")
     # Imported here: only a new server needs their packages.
     from conch.bench.memory import MemorySampler
@@ -74,8 +69,8 @@ def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
     if not endpoint.address.is_grpc and is_gateway(endpoint):
         return "behind a gateway"
     with inference_client(url) as (client, as_json):
-        asked = client.get_server_metadata(headers=dict(endpoint.headers), **as_json)
-        return str(asked["version"])
+        metadata = client.get_server_metadata(headers=dict(endpoint.headers), **as_json)
+        return str(metadata["version"])
 
 
 @contextmanager

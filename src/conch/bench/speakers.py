@@ -1,4 +1,9 @@
-"""Speaker labels of recordings whose turns are known: errors, and the number of speakers."""
+"""Speaker labels of recordings whose turns are known: errors, and the number of speakers.
+
+The diarization error rate is the share of speaker time that is missed, false or given to somebody
+else, under the best one-to-one naming of speakers (NIST, Rich Transcription 2009). Overlapping
+speech counts.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -6,15 +11,124 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.bench.header import Flat, Header, header
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.header import Flat, Header, header, origin
 from conch.bench.load import closed_loop, progress
-from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
-from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors, read_rttm
 from conch.client import AsyncClient
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import number, percent, table
 from conch.wire.errors import BenchError
 from conch.wire.result import Transcript, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerErrors:
+    """Speaker time in seconds, as of the NIST scorer."""
+
+    spoken_s: float
+    missed_s: float
+    false_s: float
+    confused_s: float
+
+    @property
+    def rate(self) -> float:
+        """The diarization error rate, a fraction."""
+        return (self.missed_s + self.false_s + self.confused_s) / max(self.spoken_s, 1e-9)
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Missed, false and confused time, each a fraction of the speech."""
+        parts = (self.missed_s, self.false_s, self.confused_s)
+        missed, false, confused = (part / max(self.spoken_s, 1e-9) for part in parts)
+        return missed, false, confused
+
+    def __add__(self, other: "SpeakerErrors") -> "SpeakerErrors":
+        return SpeakerErrors(
+            self.spoken_s + other.spoken_s,
+            self.missed_s + other.missed_s,
+            self.false_s + other.false_s,
+            self.confused_s + other.confused_s,
+        )
+
+
+NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
+
+
+def errors(
+    reference: Sequence[Turn], hypothesis: Sequence[Turn], collar_s: float = 0.0
+) -> SpeakerErrors:
+    """Return how far turns are from the reference; those of one speaker may overlap.
+
+    `collar_s` on each side of a turn's start and end in the reference does not count.
+    """
+    bounds = [edge for turn in reference for edge in (turn.start, turn.end)] if collar_s else []
+    around = [edge + side for edge in bounds for side in (-collar_s, collar_s)]
+    edges = edges_of((*reference, *hypothesis), around)
+    if len(edges) < 2:
+        return NO_ERRORS
+    lengths = np.diff(edges)
+    middles = edges[:-1] + lengths / 2
+    for edge in bounds:
+        lengths[np.abs(middles - edge) < collar_s] = 0
+    spoken, labelled = activity(reference, edges), activity(hypothesis, edges)
+    right_s = sum(shared_s for _, _, shared_s in matched(spoken, labelled, lengths))
+    num_spoken, num_labelled = spoken.sum(axis=0), labelled.sum(axis=0)
+    both_s = float(np.minimum(num_spoken, num_labelled) @ lengths)
+    return SpeakerErrors(
+        spoken_s=float(num_spoken @ lengths),
+        missed_s=float(np.maximum(num_spoken - num_labelled, 0) @ lengths),
+        false_s=float(np.maximum(num_labelled - num_spoken, 0) @ lengths),
+        confused_s=both_s - right_s,
+    )
+
+
+def read_rttm(text: str, name: str) -> dict[str, list[Turn]]:
+    """Return the turns of each recording in a text of NIST's format RTTM."""
+    turns: dict[str, list[Turn]] = {}
+    for row, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        if not fields or fields[0] != "SPEAKER":
+            continue
+        try:
+            recording, start, length, speaker = (fields[column] for column in (1, 3, 4, 7))
+            turn = Turn(speaker, float(start), float(start) + float(length))
+        except (IndexError, ValueError):
+            form = "SPEAKER file 1 start length <NA> <NA> speaker"
+            raise BenchError(f"{name}, line {row} takes {form}; it has: {line[:100]}") from None
+        turns.setdefault(recording, []).append(turn)
+    return turns
+
+
+def edges_of(turns: Sequence[Turn], more: Sequence[float] = ()) -> NDArray[np.float64]:
+    """Return when anybody begins or ends, and more times, in order."""
+    return np.unique([*more, *(edge for turn in turns for edge in (turn.start, turn.end))])
+
+
+def matched(
+    spoken: NDArray[np.bool_], labelled: NDArray[np.bool_], lengths: NDArray[np.float64]
+) -> list[tuple[int, int, float]]:
+    """Return pairs of speakers, of the reference and found, which share the most seconds."""
+    # Imported here: of the benchmarks, this one alone needs it.
+    from scipy.optimize import linear_sum_assignment
+
+    shared = (spoken * lengths) @ labelled.T.astype(float)
+    rows, columns = linear_sum_assignment(-shared)
+    return [
+        (int(row), int(column), float(shared[row, column]))
+        for row, column in zip(rows, columns, strict=True)
+    ]
+
+
+def activity(turns: Sequence[Turn], edges: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return who speaks between which edges, [speakers, edges - 1]."""
+    names = sorted({turn.speaker for turn in turns})
+    active = np.zeros((len(names), len(edges) - 1), bool)
+    for turn in turns:
+        first, behind = np.searchsorted(edges, (turn.start, turn.end))
+        active[names.index(turn.speaker), first:behind] = True
+    return active
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +170,15 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     with server_of(benchmark.url, benchmark.weights) as (url, _):
         version = triton_version(url, benchmark.headers)
         answers = asyncio.run(_answers(url, benchmark, known))
-    found = [
+    recordings = [
         _figures(file, turns, transcript, answer_s, benchmark.collar_s)
         for file, turns, (transcript, answer_s) in zip(benchmark.files, known, answers, strict=True)
     ]
     return SpeakersReport(
         header=begun.with_triton(version),
         collar_s=benchmark.collar_s,
-        der=round(_total(found).rate, 4),
-        recordings=found,
+        der=round(_total(recordings).rate, 4),
+        recordings=recordings,
     )
 
 
@@ -91,9 +205,9 @@ async def _answers(
             async def send(index: int) -> Transcript:
                 speakers = _number(known[index]) if benchmark.is_number_given else "auto"
                 options = {"speakers": speakers, **benchmark.options}
-                found = await client.transcribe(benchmark.files[index], **options)
+                transcript = await client.transcribe(benchmark.files[index], **options)
                 bar.update()
-                return found
+                return transcript
 
             load = await closed_loop(send, len(known), 1)
     for outcome in load.outcomes:
@@ -105,15 +219,15 @@ async def _answers(
 def _figures(
     file: Path, known: Sequence[Turn], transcript: Transcript, answer_s: float, collar_s: float
 ) -> RecordingErrors:
-    found = errors(known, transcript.turns, collar_s)
+    speaker_errors = errors(known, transcript.turns, collar_s)
     return RecordingErrors(
         name=file.name,
         audio_s=transcript.duration,
         answer_s=round(answer_s, 3),
         speakers=_number(known),
         found=len(transcript.speakers),
-        errors=found,
-        der=round(found.rate, 4),
+        errors=speaker_errors,
+        der=round(speaker_errors.rate, 4),
     )
 
 
@@ -121,8 +235,8 @@ def _number(turns: Sequence[Turn]) -> int:
     return len({turn.speaker for turn in turns})
 
 
-def _total(found: Sequence[RecordingErrors]) -> SpeakerErrors:
-    return sum((item.errors for item in found), NO_ERRORS)
+def _total(recordings: Sequence[RecordingErrors]) -> SpeakerErrors:
+    return sum((item.errors for item in recordings), NO_ERRORS)
 
 
 def markdown(report: SpeakersReport) -> str:

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conch.bench.figures import Latency, latency_ms, rtfx
-from conch.bench.header import Flat, Header, header
-from conch.bench.load import Load, Offer, closed_loop, offer, progress
-from conch.bench.report import origin
+from conch.bench.header import Flat, Header, header, origin
+from conch.bench.load import LoadResult, Offer, closed_loop, offer, progress
 from conch.bench.samples import LoadBenchmark
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient, Speech
-from conch.scoring.error_rates import accuracy, word_errors
-from conch.scoring.tables import number, percent, table
+from conch.scoring.error_rates import accuracy, number, percent, table, word_errors
 from conch.wire.result import Transcript, Word
 from conch.wire.synthesis import SpokenWord
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 WARMUP = 8
 """Uncounted texts before each run."""
-HEARD = 4
+RECOGNISED_AT_ONCE = 4
 """Texts that are recognised at once."""
 PACED_S = 60.0
 """Least seconds of a paced load."""
@@ -44,7 +42,7 @@ class SynthesisBenchmark(LoadBenchmark):
 
 
 @dataclass(frozen=True, slots=True)
-class HeardSpeech:
+class TimedSpeech:
     """The audio of one text as a listener gets it."""
 
     first_s: float
@@ -83,16 +81,16 @@ class SynthesisReport:
 
 def joined_to(texts: Iterable[str], characters: int) -> list[str]:
     """Return texts joined until each has a number of characters; what is left at the end is out."""
-    found, begun = [], ""
+    joined, begun = [], ""
     for text in texts:
         begun = f"{begun} {text}".strip()
         if len(begun) >= characters:
-            found.append(begun)
+            joined.append(begun)
             begun = ""
-    return found
+    return joined
 
 
-async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> HeardSpeech:
+async def speak(client: AsyncClient, text: str, options: dict[str, Any]) -> TimedSpeech:
     """Speak a text, and return its audio with its times."""
     began = time.perf_counter()
     first_s, late_s, audio_s, pieces = 0.0, 0.0, 0.0, list[Any]()
@@ -106,7 +104,7 @@ async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> Hear
                 late_s = max(late_s, now - first_s - audio_s)
                 audio_s = part.spoken.duration
                 pieces.append(part.waveform)
-    return HeardSpeech(first_s, late_s, Speech(np.concatenate(pieces), b"", part.spoken), words)
+    return TimedSpeech(first_s, late_s, Speech(np.concatenate(pieces), b"", part.spoken), words)
 
 
 def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
@@ -136,10 +134,10 @@ async def _measured(
         url, connections=offered.connections, headers=benchmark.headers
     ) as client:
 
-        async def send(index: int) -> HeardSpeech:
-            return await heard(client, texts[index % len(texts)], options)
+        async def send(index: int) -> TimedSpeech:
+            return await speak(client, texts[index % len(texts)], options)
 
-        await closed_loop(send, WARMUP, HEARD)
+        await closed_loop(send, WARMUP, RECOGNISED_AT_ONCE)
         before = memory.cpu_s() if memory else {}
         with progress(offered.title, count) as bar:
             load = await offer(send, count, offered, lambda outcome: bar.update())
@@ -165,29 +163,29 @@ async def _measured(
 
 
 async def _recognised(
-    client: AsyncClient, texts: Sequence[str], load: Load[HeardSpeech]
+    client: AsyncClient, texts: Sequence[str], load: LoadResult[TimedSpeech]
 ) -> tuple[float | None, float | None]:
     """Return word error rate and word time difference of the audio, by the server's best path."""
 
     async def recognised(index: int) -> Transcript | None:
-        found = load.outcomes[index].answer
-        if found is None:
+        timed = load.outcomes[index].answer
+        if timed is None:
             return None
-        speech = found.speech
+        speech = timed.speech
         rate = speech.spoken.sample_rate
         return await client.transcribe(
             speech.waveform, sample_rate=rate, accuracy="best", word_timestamps=True
         )
 
-    answers = await closed_loop(recognised, min(len(texts), len(load.outcomes)), HEARD)
+    answers = await closed_loop(recognised, min(len(texts), len(load.outcomes)), RECOGNISED_AT_ONCE)
     pairs = [*zip(texts, (item.answer for item in answers.outcomes), strict=False)]
-    errors = [("", word_errors(text, found.text if found else "")) for text, found in pairs]
+    errors = [("", word_errors(text, answer.text if answer else "")) for text, answer in pairs]
     times = [
         difference
-        for outcome, (_, found) in zip(load.outcomes, pairs, strict=False)
-        if outcome.answer and found
+        for outcome, (_, answer) in zip(load.outcomes, pairs, strict=False)
+        if outcome.answer and answer
         for difference in start_differences(
-            outcome.answer.words, [word for part in found.segments for word in part.words]
+            outcome.answer.words, [word for part in answer.segments for word in part.words]
         )
     ]
     return accuracy(errors).wer, round(1000 * float(np.median(times)), 1) if times else None
@@ -201,9 +199,9 @@ def start_differences(spoken: Sequence[SpokenWord], recognised: Sequence[Word]) 
     )
     same = SequenceMatcher(None, here, there, autojunk=False).get_matching_blocks()
     return [
-        abs(spoken[first + place].start - recognised[second + place].start)
+        abs(spoken[first + index].start - recognised[second + index].start)
         for first, second, size in same
-        for place in range(size)
+        for index in range(size)
     ]
 
 

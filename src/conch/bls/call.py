@@ -6,8 +6,8 @@ from typing import Protocol
 
 from conch.bls.deadline import Deadline
 from conch.component import Array
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import ComponentError
-from conch.wire.stream_place import StreamPlace
 
 START_PATIENCE_S = 5.0
 """Longest wait of a stream's START for a place in a component, in seconds. Triton itself sets no
@@ -39,7 +39,7 @@ class Call:
     """Tensors by name, without the batch dimension."""
     outputs: Sequence[str]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    place: StreamPlace | None = None
+    place: ChunkPosition | None = None
     """Place in the component's stream; None outside streams."""
     deadline: Deadline = field(default_factory=Deadline)
     work: int = 1

@@ -21,6 +21,7 @@ from conch.bls.deadline import Deadline
 from conch.bls.failover import Failover
 from conch.bls.metrics import CALL_SECONDS, CALLS, Metric, Metrics
 from conch.component import Array
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import (
     ComponentError,
     MissingModelError,
@@ -28,7 +29,6 @@ from conch.wire.errors import (
     RequestCancelledError,
 )
 from conch.wire.result import Stage
-from conch.wire.stream_place import StreamPlace
 
 Result = TypeVar("Result")
 NONE = Stage(0, 0.0)
@@ -74,7 +74,7 @@ class Calls:
         inputs: Mapping[str, Array | Tensor],
         outputs: Sequence[str],
         parameters: Mapping[str, Parameter] | None = None,
-        place: StreamPlace | None = None,
+        place: ChunkPosition | None = None,
         work: int = 1,
     ) -> Outputs:
         """Return the outputs of a component for one row.

@@ -14,7 +14,7 @@ from conch.bls.access_log import AccessRecord
 from conch.bls.call import UNLOADED, Components
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
-from conch.wire import health
+from conch.wire.entry_points import HEALTH
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 
 logger = logging.getLogger(__name__)
@@ -95,9 +95,9 @@ class Host:
     async def _run(
         self, message: Message, responder: Responder, components: Components, record: AccessRecord
     ) -> None:
-        if health.PARAMETER in message.parameters:
+        if HEALTH in message.parameters:
             record.leave_out()
-            text = health.to_json(self._runtime.health)
+            text = self._runtime.health.to_json()
             responder.send({"RESULT": np.array([[text.encode()]], dtype=np.object_)})
             return
         has_answered = message.is_decoupled

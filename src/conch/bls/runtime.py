@@ -14,7 +14,7 @@ from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
 from conch.bls.on_demand import OnDemand
 from conch.bls.traits import OwnComponents
 from conch.families import VOICES
-from conch.wire.health import Health
+from conch.wire.entry_points import Health
 from conch.wire.named_models import named_models
 
 

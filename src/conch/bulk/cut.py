@@ -65,8 +65,8 @@ class CutRecording:
 def is_cuttable(options: RecognitionOptions) -> bool:
     """Return whether pieces give the text of the whole: no segment may depend on another."""
     # What hears the whole recording needs it in one request.
-    is_heard_whole = options.value("speakers") != "off"
-    return options.vad and not (options.lm_context or options.vad_state or is_heard_whole)
+    needs_whole = options.value("speakers") != "off"
+    return options.vad and not (options.lm_context or options.vad_state or needs_whole)
 
 
 def cut(
@@ -121,7 +121,7 @@ def joined(cut: CutRecording, parts: Sequence[Transcript], nbest: int) -> Transc
         for segment in part.segments
     ]
     segments.sort(key=lambda segment: (segment.start, segment.channel))
-    told = (text for part in parts for text in part.warnings if text.startswith(IMPROBABLE))
+    improbable = (text for part in parts for text in part.warnings if text.startswith(IMPROBABLE))
     path = tuple(dict.fromkeys(name for part in parts for name in part.path))
     return transcript_of(
         segments,
@@ -130,7 +130,7 @@ def joined(cut: CutRecording, parts: Sequence[Transcript], nbest: int) -> Transc
         path=path,
         stages=summed_stages(part.stages for part in parts),
         channels=cut.channels,
-        warnings=(*cut.warnings, *speech_warnings(segments), *dict.fromkeys(told)),
+        warnings=(*cut.warnings, *speech_warnings(segments), *dict.fromkeys(improbable)),
     )
 
 
@@ -178,8 +178,8 @@ def _spans_of(piece: RequestPiece, probs: FloatArray, rules: SegmentRules) -> li
     """Return the segments that the server finds in a piece, in samples of the recording."""
     segmenter = Segmenter(rules)
     first, last = piece.start // VAD_FRAME_SAMPLES, -(-piece.end // VAD_FRAME_SAMPLES)
-    found = [*segmenter.push(probs[first:last]), *segmenter.flush(piece.end - piece.start)]
-    return [Span(span.start + piece.start, span.end + piece.start) for span in found]
+    spans = [*segmenter.push(probs[first:last]), *segmenter.flush(piece.end - piece.start)]
+    return [Span(span.start + piece.start, span.end + piece.start) for span in spans]
 
 
 class _Vad:
@@ -205,5 +205,5 @@ class _Vad:
     def state_at(self, sample: int) -> FloatArray:
         """Return the memory before a sample of the latest KEPT_BLOCKS, not the first sample."""
         start, block, state = next(item for item in reversed(self._recent) if item[0] < sample)
-        _, found = self._speech_probs(block[: sample - start], state)
-        return found
+        _, state_after = self._speech_probs(block[: sample - start], state)
+        return state_after

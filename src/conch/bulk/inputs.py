@@ -20,7 +20,7 @@ opus qcp qt qta ra rf64 rm rmvb shn snd sph spx tak ts tta vob voc w64 wav wave 
 """
 SUFFIXES = frozenset(_SUFFIXES.split())
 """Suffixes of audio files in a folder. A file that is named itself may have any."""
-MOST_TOLD = 8
+MOST_SHOWN = 8
 """Most suffixes in a message about files that were left out."""
 
 
@@ -48,31 +48,31 @@ def sources_of(
     BulkError if two recordings share an id, or an input cannot be read, holds nothing, or has a
     broken row; the message names it and the row.
     """
-    found: dict[str, Source] = {}
+    by_id: dict[str, Source] = {}
     others = Counter[str]() if left_out is None else left_out
     for name in names:
         is_empty = True
         for source in _sources(name, others):
             is_empty = False
-            known = found.setdefault(source.id, source)
+            known = by_id.setdefault(source.id, source)
             if known != source:
                 raise BulkError(
                     f"{name}: the id {source.id!r} is that of two recordings, "
                     f"{_where(known)} and {_where(source)}"
                 )
             if source.columns:
-                found[source.id] = source if keeps_columns else replace(source, columns={})
+                by_id[source.id] = source if keeps_columns else replace(source, columns={})
         if is_empty:
             more = f"; {left_out_text(others)}" if others else ""
             raise BulkError(f"{name}: no audio in it{more}")
-    return list(found.values())
+    return list(by_id.values())
 
 
 def left_out_text(left_out: Counter[str]) -> str:
     """Return how many files were left out, by their suffixes."""
-    kinds = ", ".join(f"{number} {suffix}" for suffix, number in left_out.most_common(MOST_TOLD))
-    more = ", …" if len(left_out) > MOST_TOLD else ""
-    return f"{left_out.total()} files of folders are left out, as no audio by name: {kinds}{more}"
+    counts = ", ".join(f"{number} {suffix}" for suffix, number in left_out.most_common(MOST_SHOWN))
+    more = ", …" if len(left_out) > MOST_SHOWN else ""
+    return f"{left_out.total()} files of folders are left out, as no audio by name: {counts}{more}"
 
 
 def read_audio(source: Source) -> bytes:
@@ -138,8 +138,8 @@ def _in_folder(address: str, system: Any, path: str, left_out: Counter[str]) -> 
             continue
         _, dot, suffix = leaf.lower().rpartition(".")
         if dot and suffix in SUFFIXES:
-            found = full_address(address, item)
-            yield Source(found, found)
+            full = full_address(address, item)
+            yield Source(full, full)
         else:
             left_out.update([f".{suffix}" if dot else "without a suffix"])
 
@@ -149,8 +149,8 @@ def _in_file(address: str, system: Any, path: str) -> Iterator[Source]:
         with storage_errors(f"cannot read {address}"):
             text = system.cat_file(path).decode()
         for fields in manifest_rows(address, text, required=("path",)):
-            found = relative_to(address, fields["path"].strip())
-            yield Source(found, found, columns=fields)
+            full = relative_to(address, fields["path"].strip())
+            yield Source(full, full, columns=fields)
     elif path.endswith((".jsonl", ".ndjson")):
         yield from _in_json(address, system, path)
     elif path.endswith(".parquet"):
@@ -255,8 +255,8 @@ def _parquet_bytes(system: Any, path: str, row: int) -> bytes:
         for group in range(table.num_row_groups):
             rows = table.metadata.row_group(group).num_rows
             if row < rows:
-                found = table.read_row_group(group, columns=[column]).column(column)[row].as_py()
-                content = found.get("bytes") if isinstance(found, Mapping) else found
+                cell = table.read_row_group(group, columns=[column]).column(column)[row].as_py()
+                content = cell.get("bytes") if isinstance(cell, Mapping) else cell
                 return bytes(content or b"")
             row -= rows
     raise AudioError("the table has become shorter")

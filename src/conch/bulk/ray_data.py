@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from conch.bulk.node_server import NodeServer
-from conch.bulk.plan import Shard
+from conch.bulk.shards import Shard
 from conch.bulk.work import Job, ShardOutcome, WorkUnit
-from conch.bulk.worker import Transcriber, cut_units
+from conch.bulk.worker import NodeServer, Transcriber, cut_units
 from conch.wire.errors import BulkError
 from conch.wire.hosts import host_port, is_loopback
 from conch.wire.needs import components_of
@@ -40,10 +39,7 @@ LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
 @contextmanager
 def connected(address: str | None) -> Iterator[list[str]]:
-    """Connect to a Ray cluster, or start Ray here; yield the ids of the nodes that may work.
-
-    Raise a BulkError if no cluster answers, or it has no CPUs.
-    """
+    """Connect to a Ray cluster, or start Ray here; yield the ids of the nodes that may work."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Its core writes warnings of its libraries to stderr.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -118,7 +114,7 @@ def outcomes(
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
     models = ("speech", *components_of(RecognitionOptions.parse(job.options)))
-    chosen = (part for name, asked in job.weights.items() if asked for part in (f"--{name}", asked))
+    chosen = (part for name, model in job.weights.items() if model for part in (f"--{name}", model))
     address = NodeAddress(job.run, (*job.command, *chosen), models)
     servers = [] if job.urls else [address.actor(node) for node in nodes]
     units = [{"unit": pickle.dumps(WorkUnit(shard.name, shard.sources))} for shard in shards]
@@ -183,7 +179,7 @@ def message_of(error: BaseException) -> str:
         chain.append(cause)
     # Ray's wrapper derives from the class of what it wraps, and its message is the traceback.
     own = [str(item) for item in chain if type(item) is BulkError]
-    own += [found for item in chain for found in _RAISED.findall(str(item))]
+    own += [message for item in chain for message in _RAISED.findall(str(item))]
     return own[0] if own else f"Ray: {type(chain[-1]).__name__}: {chain[-1]}"
 
 

@@ -14,10 +14,17 @@ from urllib.parse import urlsplit
 from conch import __version__
 from conch.bulk import ray_data
 from conch.bulk.inputs import Source, sources_of
-from conch.bulk.lock import locked
-from conch.bulk.plan import SHARD, Shard, check_asked, not_planned, shards_of, without_done
-from conch.bulk.rows import SCHEMA, rows_of
-from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
+from conch.bulk.shards import (
+    SCHEMA,
+    SHARD,
+    Shard,
+    check_settings,
+    not_planned,
+    rows_of,
+    shards_of,
+    without_done,
+)
+from conch.bulk.storage import DONE, FILES, RUN, WORK, Output, locked
 from conch.bulk.work import Job, ShardOutcome, recorded_outcome
 from conch.client.endpoint import Address
 from conch.wire.errors import BulkError
@@ -69,7 +76,7 @@ def run(
         job = replace(job, run=run_id)
         output.remove_leftovers()
         _prepare(output, job, overwrite)
-        shards, before = _left(output, sources, files_per_shard, job.kind)
+        shards, before = _left(output, sources, files_per_shard, job.shard_format)
         events.begun(len(sources), before)
         done = {outcome.shard: outcome for outcome in before}
         if shards:
@@ -95,57 +102,56 @@ def run(
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:
-    """Check that the output belongs to this job, and record the job there."""
     if overwrite:
         shards = [name for name in output.names() if SHARD.fullmatch(name)]
         for name in (*shards, WORK, DONE, RUN, FILES):
             output.remove(name)
-    asked = {
-        "shards": job.kind,
+    settings = {
+        "shards": job.shard_format,
         "format": sorted(job.formats),
         "options": without_voices(job.options),
         **job.weights,
     }
     try:
-        found = json.loads(output.read(RUN))
+        recorded = json.loads(output.read(RUN))
     except FileNotFoundError:
         if any(SHARD.fullmatch(name) for name in output.names()):
             raise BulkError(
                 f"--out {output.address} holds shards, but not {RUN}, which describes their run: "
                 "use another folder, or --overwrite to do all again"
             ) from None
-        note = {"schema": SCHEMA, **asked, "conch": __version__}
+        note = {"schema": SCHEMA, **settings, "conch": __version__}
         output.write(RUN, json.dumps(note, indent=1, ensure_ascii=False).encode() + b"\n")
         return
     except ValueError:
         raise BulkError(f"{output.path(RUN)} is damaged; --overwrite does all again") from None
-    if found.get("schema") != SCHEMA:
+    if recorded.get("schema") != SCHEMA:
         raise BulkError(
-            f"--out {output.address} holds shards of version {found.get('schema')}; this Conch "
+            f"--out {output.address} holds shards of version {recorded.get('schema')}; this Conch "
             f"writes version {SCHEMA}: use another folder, or --overwrite to do all again"
         )
-    check_asked(f"--out {output.address}", found, asked)
+    check_settings(f"--out {output.address}", recorded, settings)
 
 
 def _left(
-    output: Output, sources: Sequence[Source], size: int | None, kind: str
+    output: Output, sources: Sequence[Source], size: int | None, shard_format: str
 ) -> tuple[list[Shard], list[ShardOutcome]]:
     """Return the shards to do, and the outcomes of those that are done."""
-    found = [name for name in output.names() if SHARD.fullmatch(name)]
+    written = [name for name in output.names() if SHARD.fullmatch(name)]
     shards = shards_of(sources, size)
-    if not_planned(shards, found):
+    if not_planned(shards, written):
         # The inputs have changed: keep the recordings of all shards.
         columns = ("id", "schema")
         done = {
             str(row["id"])
-            for name in found
+            for name in written
             for row in rows_of(output.path(name), output.read(name), columns)
         }
         shards = shards_of([source for source in sources if source.id not in done], size)
-    names = [name.partition(".")[0] for name in found]
+    names = [name.partition(".")[0] for name in written]
     with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        before = list(pool.map(lambda name: recorded_outcome(output, name, kind), names))
-    return without_done(shards, found), before
+        before = list(pool.map(lambda name: recorded_outcome(output, name, shard_format), names))
+    return without_done(shards, written), before
 
 
 def absence(url: str) -> str | None:

@@ -63,7 +63,6 @@ class Answer:
     """Version and weights of the models that were called, where the server reports them."""
 
     def to_json(self) -> str:
-        """Return the answer as text."""
         error = self.error
         fields = {
             "transcript": self.transcript and self.transcript.to_json(),
@@ -75,11 +74,10 @@ class Answer:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Answer":
-        """Return the answer that `to_json` wrote."""
         data = json.loads(text)
         if data["transcript"]:
-            found = Transcript.from_json(data["transcript"])
-            return cls(found, None, data["seconds"], data["models"])
+            transcript = Transcript.from_json(data["transcript"])
+            return cls(transcript, None, data["seconds"], data["models"])
         error = from_wire(data["error"]) or ConchError(data["error"])
         return cls(None, error, data["seconds"])
 
@@ -100,7 +98,7 @@ def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> di
 
     endpoint = Endpoint.parse(url, headers=headers)
     settings = {"timeout": 10, "metadata": triton_grpc.metadata(endpoint)}
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     with triton_grpc.channel(grpc, endpoint) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         for name in names:
@@ -110,8 +108,8 @@ def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> di
             except grpc.RpcError:
                 continue
             weights = answer.config.parameters["model"].string_value or "packaged"
-            found[name] = f"{','.join(meta.versions)} {weights}"
-    return found
+            versions[name] = f"{','.join(meta.versions)} {weights}"
+    return versions
 
 
 class Sender:
@@ -206,10 +204,10 @@ class Sender:
     async def _connected(self) -> AsyncClient:
         async with self._connecting:
             if self._client is None:
-                self._client = await self._found()
+                self._client = await self._next_client()
             return self._client
 
-    async def _found(self) -> AsyncClient:
+    async def _next_client(self) -> AsyncClient:
         """Return a client of a server, whose models may differ from those of the last one."""
         self._url = await asyncio.to_thread(self._address)
         self._models = {}
@@ -223,15 +221,15 @@ class Sender:
             if self._client is not client:
                 return  # another request has found the next server
             while True:
-                found = await self._found()
+                candidate = await self._next_client()
                 try:
-                    if await found.is_ready():
-                        self._client = found
+                    if await candidate.is_ready():
+                        self._client = candidate
                         await client.close()
                         return
                 except ServerError as error:
                     failure = error
-                await found.close()
+                await candidate.close()
                 if time.monotonic() > deadline:
                     raise BulkError(
                         f"no server for {self._sending.patience_s:g} s: {failure}; run "

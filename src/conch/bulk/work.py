@@ -14,9 +14,8 @@ import msgspec
 
 from conch.bulk.cut import CutRecording, joined
 from conch.bulk.inputs import Source
-from conch.bulk.plan import digest_of
-from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer, Sending
+from conch.bulk.shards import Row, digest_of, row_of, rows_of, shard_bytes
 from conch.bulk.storage import DONE, FILES, WORK, Output, UnfitNameError, without_secrets
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import InvalidRequestError
@@ -32,7 +31,7 @@ class Job:
     """Address of the output folder."""
     run: str
     """Id of the lock."""
-    kind: str = "jsonl"
+    shard_format: str = "jsonl"
     """Kind of shards: `jsonl` or `parquet`."""
     formats: tuple[str, ...] = ()
     """Formats of the files next to the shards: `txt`, `srt`, …"""
@@ -64,7 +63,6 @@ class WorkUnit:
 
     @property
     def part(self) -> str:
-        """Name of the unit's result in the folder of work."""
         return part_of(self.shard, self.index, self.piece)
 
 
@@ -106,12 +104,12 @@ class ShardOutcome:
         )
 
 
-def recorded_outcome(output: Output, shard: str, kind: str) -> ShardOutcome:
+def recorded_outcome(output: Output, shard: str, shard_format: str) -> ShardOutcome:
     """Return the outcome of a written shard; raise a BulkError if it is unreadable."""
     try:
         data = json.loads(output.read(f"{DONE}/{shard}.json"))
     except FileNotFoundError:
-        name = f"{shard}.{kind}"
+        name = f"{shard}.{shard_format}"
         return ShardOutcome.of(shard, rows_of(output.path(name), output.read(name)))
     return msgspec.convert(data, ShardOutcome)
 
@@ -121,7 +119,7 @@ def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Sh
     outcome = ShardOutcome.of(shard, rows)
     output.write(f"{DONE}/{shard}.json", json.dumps(asdict(outcome)).encode())
     # Last: from here on it is done.
-    output.write(f"{shard}.{job.kind}", shard_bytes(job.kind, rows))
+    output.write(f"{shard}.{job.shard_format}", shard_bytes(job.shard_format, rows))
     return outcome
 
 
@@ -163,7 +161,6 @@ def cut_path(unit: WorkUnit, index: int) -> str:
 
 
 def read_cut(output: Output, name: str) -> CutRecording:
-    """Return the cut that was written as JSON."""
     return msgspec.convert(json.loads(output.read(name)), CutRecording)
 
 
@@ -183,7 +180,7 @@ def joined_answer(cut: CutRecording, parts: Sequence[Answer], nbest: int) -> Ans
 
 
 def finish(job: Job, output: Output, unit: WorkUnit, nbest: int) -> ShardOutcome:
-    """Write the shard of a unit, whose own part is written, if all parts exist; then remove them.
+    """Write the shard of a unit if all its parts exist, and remove these.
 
     The outcome has no files if the shard was not written.
     """
@@ -196,7 +193,7 @@ def finish(job: Job, output: Output, unit: WorkUnit, nbest: int) -> ShardOutcome
             for index, cut in cuts.items()
         }
         there = set(output.names(f"{WORK}/{unit.shard}"))
-        needed = [short, *(part for found in parts.values() for part in found)]
+        needed = [short, *(part for names in parts.values() for part in names)]
         if not {part.rpartition("/")[2] for part in needed} <= there:
             return ShardOutcome(unit.shard)
         of_short = iter(output.read(short).splitlines())

@@ -1,24 +1,38 @@
-"""What runs on the nodes: tasks that cut recordings, and actors that have units transcribed."""
+"""Work on the nodes of Ray: tasks that cut, actors that transcribe, and the node's server.
+
+This package runs in the client's environment. The server may have another one, with another numpy,
+so only its command is known here: a process of `conch serve` that is started and watched.
+"""
 
 import asyncio
+import contextlib
 import json
+import os
 import pickle
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import cache
 from itertools import cycle
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+import conch
 from conch.bulk import cut as cutting
 from conch.bulk.inputs import Source, read_audio, size_of
-from conch.bulk.lock import require
-from conch.bulk.rows import Row, json_line, row_of
 from conch.bulk.sending import Answer, Sender
-from conch.bulk.storage import Output
+from conch.bulk.shards import Row, json_line, row_of
+from conch.bulk.storage import Output, require
 from conch.bulk.work import (
     Job,
     ShardOutcome,
@@ -46,13 +60,18 @@ LOOKS_AT_ONCE = 16
 Result = TypeVar("Result")
 Columns = dict[str, Any]
 """A batch or row of Ray Data: `unit`, pickled, and `wav` with the FP32 samples of a piece."""
+READY = re.compile(r"^  gRPC +(grpc://\S+)", re.MULTILINE)
+"""The line of `conch serve` with its address."""
+START_S = 300.0
+"""Seconds for the server to start."""
+GRACE_S = 10.0
+"""Seconds for the server to end."""
+LOOK_S = 0.1
+LOG_CHARS = 2000
 
 
 def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
-    """Yield the units of a shard: its short recordings in one, and each piece of a long one.
-
-    Raise a BulkError if the folder of work cannot be written.
-    """
+    """Yield the units of a shard: its short recordings in one, and each piece of a long one."""
     unit: WorkUnit = pickle.loads(row["unit"])
     options = RecognitionOptions.parse(job.options)
     unit = replace(unit, long=tuple(_long(unit, job, options)))
@@ -63,7 +82,6 @@ def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
 
 
 def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
-    """Return the indices of the recordings to cut."""
     if not cutting.is_cuttable(options):
         return []
     longest_s = 2 * job.piece_s or MAX_REQUEST_S
@@ -79,8 +97,8 @@ def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         sizes = list(pool.map(size_of, unit.sources))
     # One after the other: these are large, and only one is in memory at a time.
-    found = map(is_long, unit.sources, sizes)
-    return [index for index, is_so in enumerate(found) if is_so]
+    are_long = map(is_long, unit.sources, sizes)
+    return [index for index, is_so in enumerate(are_long) if is_so]
 
 
 def _pieces(
@@ -95,12 +113,12 @@ def _pieces(
     try:
         data = read_audio(unit.sources[unit.index])
         try:
-            found = read_cut(output, name)
+            whole = read_cut(output, name)
         except FileNotFoundError:
-            found = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
+            whole = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
             require(output, job.run)
-            write_cut(found)
-        for number, (piece, samples) in enumerate(cutting.audio_of(data, options, found.pieces)):
+            write_cut(whole)
+        for number, (piece, samples) in enumerate(cutting.audio_of(data, options, whole.pieces)):
             yield replace(unit, piece=number, vad_state=piece.vad_state), samples.tobytes()
     except TranscriptionError as error:
         # It has one piece, which has failed.
@@ -145,9 +163,9 @@ class Transcriber:
 
     def _done(self, unit: WorkUnit, wav: bytes) -> ShardOutcome:
         output, job = self._output, self._job
-        if output.exists(f"{unit.shard}.{job.kind}"):
+        if output.exists(f"{unit.shard}.{job.shard_format}"):
             # The worker that wrote it died before it could report that.
-            return recorded_outcome(output, unit.shard, job.kind)
+            return recorded_outcome(output, unit.shard, job.shard_format)
         if unit.long and output.exists(unit.part):
             return finish(job, output, unit, self._nbest)
         if unit.index >= 0:
@@ -191,3 +209,96 @@ class Transcriber:
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def serve_command(given: str | None) -> tuple[str, ...]:
+    """Return the command `conch` of the server's environment, or raise a BulkError.
+
+    `given` is the path that the user gave; None looks next to the interpreter and on PATH.
+    """
+    if given is not None and shutil.which(given) is None:
+        raise BulkError(f"--conch {given}: no such program")
+    neighbour = Path(sys.executable).parent / "conch"
+    program = shutil.which(given or (neighbour if neighbour.is_file() else "conch"))
+    if program is None:
+        raise BulkError(
+            f"no program conch on {socket.gethostname()}, next to {sys.executable} or on PATH: "
+            "give its path with --conch, or running servers with --url"
+        )
+    return (program,)
+
+
+class NodeServer:
+    """The actor of a Ray node: a `conch serve` on free ports, started again when it has died.
+
+    It ends with this process, however that ends.
+    """
+
+    def __init__(self, command: Sequence[str], models: Sequence[str]) -> None:
+        """Start the server by a `conch` and flags of its `serve`, or raise a BulkError."""
+        program = shutil.which(command[0])
+        if program is None:
+            raise BulkError(f"no program {command[0]} on {socket.gethostname()}")
+        self._serve = [
+            *(program, "serve", "--no-gateway", "--no-access-log", "--models", ",".join(models)),
+            *("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", *command[1:]),
+        ]
+        self._start()
+
+    def url(self) -> str:
+        """Return the address of the ready server, or raise a BulkError with the log's end."""
+        if not self.is_running():
+            self.stop()
+            self._start()
+        deadline = time.monotonic() + START_S
+        while not (ready := READY.search(self._log_text())):
+            problem = "" if self.is_running() else "did not start"
+            if time.monotonic() > deadline:
+                problem = f"was not ready after {START_S:g} s"
+            if problem:
+                log = self._log_text().strip()[-LOG_CHARS:] or "its log is empty"
+                raise BulkError(f"the server of {socket.gethostname()} {problem}: {log}")
+            time.sleep(LOOK_S)
+        return ready[1]
+
+    def is_running(self) -> bool:
+        """Return whether the server runs. The actor handles one call at a time."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """End the server and remove its files."""
+        if self.is_running():
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+        if self.is_running():
+            self._process.kill()
+            self._process.wait()
+        # The end of the socket, without a byte: the guard removes what is left.
+        self._lifeline.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="conch-bulk-"))
+        # The guard ends the server when this end of the socket closes.
+        guard = Path(conch.__file__).parent / "launcher" / "guard.py"
+        self._lifeline, theirs = socket.socketpair()
+        arguments = [str(theirs.fileno()), "", str(self._folder), str(GRACE_S)]
+        # Without the Python paths of a Ray worker.
+        hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_PRELOAD")
+        with theirs, (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(guard), *arguments, *self._serve],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env={name: value for name, value in os.environ.items() if name not in hidden},
+            )
+
+    def _log_text(self) -> str:
+        try:
+            return (self._folder / "log").read_text(errors="replace")
+        except FileNotFoundError:
+            return ""

@@ -58,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that suggests the flag closest to an unknown one; so do its commands."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        found, unknown = super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             names = [flag.lstrip("-") for flag in self._option_string_actions]
             sent = unknown[0].lstrip("-").partition("=")[0]
@@ -67,7 +67,7 @@ class _Parser(argparse.ArgumentParser):
             problem = f"unrecognized arguments: {' '.join(unknown)}"
             # Without the usage: the hint would be lost below its many flags.
             self.exit(2, f"{self.prog}: error: {problem}; {hint}{self.prog} --help lists all\n")
-        return found, unknown
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         """Exit with code 2; for an unknown command, name the one that was meant."""
@@ -92,7 +92,6 @@ class _Version(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every subcommand."""
     parser = _Parser(
         prog="conch",
         description="Speech recognition on NVIDIA Triton through one BLS model.",

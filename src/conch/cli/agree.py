@@ -19,9 +19,8 @@ from conch.cli.arguments import (
     output,
     positive,
 )
-from conch.cli.file_bar import FileBar
-from conch.cli.own_server import server_url
-from conch.cli.server_flags import add_server_flags, checked_options, given_server, weights_of
+from conch.cli.progress import FileBar
+from conch.cli.server import add_server_flags, checked_options, given_server, server_url, weights_of
 from conch.packaged import install
 from conch.wire.errors import BulkError, OptionError
 from conch.wire.option_values import words_of
@@ -29,9 +28,8 @@ from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
     from conch.bulk.inputs import Source
-    from conch.pseudo_labels.journal import Entry
+    from conch.pseudo_labels.journal import Entry, RecogniserSettings
     from conch.pseudo_labels.labels import LabelFilter
-    from conch.pseudo_labels.run import Recogniser
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
 """Prefixes of the options that make the segments, in addition to `vad`."""
@@ -113,21 +111,20 @@ def run(args: argparse.Namespace) -> int:
     headers, _ = given_server(args)
     _check(args)
     from conch.bulk.sending import Sending
-    from conch.pseudo_labels.journal import opened
+    from conch.pseudo_labels.journal import opened, transcribe
     from conch.pseudo_labels.labels import LabelFilter, sources_to_label
-    from conch.pseudo_labels.run import transcribe
     from conch.scoring import COMPARING, missing
 
     if lacking := missing(*COMPARING, "fsspec"):
         raise BulkError(f"needs {' and '.join(lacking)}: {install('bench')}")
     wanted = {"split": args.split, "source": args.source}
     rule = LabelFilter(args.max_cer, args.text, args.cut)
-    bar = _Bar(rule)
+    bar = _LabelBar(rule)
     sources = sources_to_label(args.files, wanted, args.limit, bar.left_out)
-    asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
-    asked["moonshine"] = args.moonshine
-    with opened(args.out, asked, overwrite=args.overwrite) as journal:
-        todo = [source for source in sources if journal.found(source) is None]
+    settings = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
+    settings["moonshine"] = args.moonshine
+    with opened(args.out, settings, overwrite=args.overwrite) as journal:
+        todo = [source for source in sources if journal.valid_entry(source) is None]
         with bar:
             bar.begin(len(sources), len(sources) - len(todo))
             if todo:
@@ -140,15 +137,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _recognisers(args: argparse.Namespace) -> Iterator[tuple["Recogniser", "Recogniser"]]:
+def _recognisers(
+    args: argparse.Namespace,
+) -> Iterator[tuple["RecogniserSettings", "RecogniserSettings"]]:
     """Yield both recognisers; start a server for those without one."""
-    from conch.pseudo_labels.run import Recogniser
+    from conch.pseudo_labels.journal import RecogniserSettings
 
     url_a, url_b = args.url_a or args.url, args.url_b or args.url
     lacking = [options for options, url in ((args.a, url_a), (args.b, url_b)) if not url]
     given = None if lacking else url_a
     with server_url(given, lacking, weights_of(args)) as own:
-        yield Recogniser("a", args.a, url_a or own), Recogniser("b", args.b, url_b or own)
+        yield (
+            RecogniserSettings("a", args.a, url_a or own),
+            RecogniserSettings("b", args.b, url_b or own),
+        )
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -231,7 +233,7 @@ def _write(
     if args.rejected:
         write_rejected(args.rejected, rule, entries)
     stretches = [item for _, entry in answered for item in entry.stretches]
-    kept = [item for item in stretches if rule.is_kept(item)]
+    kept = [item for item in stretches if item.is_kept(rule.max_cer)]
     kept_s, all_s = sum(item.seconds for item in kept), sum(item.seconds for item in stretches)
     what = "files" if args.by == "file" else "segments"
     unit, unit_s = ("min", 60) if all_s < 3600 else ("h", 3600)
@@ -241,19 +243,23 @@ def _write(
         file=sys.stderr,
     )
     if args.references is not None:
-        from conch.pseudo_labels.judged import judged, markdown
+        from conch.pseudo_labels.labels import judged, markdown
 
         print(markdown(judged(answered, args.references, args.text), args.max_cer), end="")
 
 
-class _Bar(FileBar):
+class _LabelBar(FileBar):
     def __init__(self, rule: "LabelFilter") -> None:
-        super().__init__("agree", "--rejected")
+        from conch.bulk.inputs import left_out_text
+
+        super().__init__("agree", "--rejected", left_out_text)
         self._rule = rule
         self._kept_s = 0.0
 
     def done(self, entry: "Entry") -> None:
-        self._kept_s += sum(item.seconds for item in entry.stretches if self._rule.is_kept(item))
+        self._kept_s += sum(
+            item.seconds for item in entry.stretches if item.is_kept(self._rule.max_cer)
+        )
         if entry.error:
             self.problems("errors", [f"{entry.path}: {entry.error}"])
         self.update(1, sum(item.seconds for item in entry.stretches))

@@ -1,33 +1,55 @@
 """`conch bench`: measure a server's speed, accuracy and memory."""
 
 import argparse
+import json
 import math
 from pathlib import Path
 from typing import Any
 
-from conch.cli.arguments import Subparsers, add_command, add_flags, number, positive
-from conch.cli.bench_arguments import (
-    FIND_LARGEST,
-    LIMIT,
-    METRIC,
-    OPTION,
-    SEND,
-    add_counts,
-    add_input,
-    add_offered,
-    add_output,
-    add_rate,
-    add_server,
-    choice_of,
-    distinct,
-    offered_of,
-    options_of,
-    server_benchmark_of,
-    write_report,
+from conch.cli.arguments import (
+    Subparsers,
+    UsageError,
+    add_command,
+    add_flags,
+    number,
+    output,
+    positive,
+    whole,
 )
-from conch.cli.server_flags import given_server
+from conch.cli.server import HEADERS, NO_WEIGHTS, WEIGHTS, given_server
 from conch.wire.errors import OptionError
 
+MAX_RATE = 1000.0
+"""Highest rate of requests that one client sends, per second."""
+
+INPUT = """
+--manifest FILE.tsv!  recordings and their texts
+--split SPLIT         only utterances of this split
+--source SOURCE       only utterances of this source
+"""
+LIMIT = """
+--limit N  at most N utterances, spread evenly over the manifest; the same ones each time
+"""
+OPTION = "--option NAME=VALUE...  a request option\n"
+METRIC = """
+--metric {auto,wer,cer}=auto  count errors in words or in characters; auto: characters for zh, yue,
+                              ja, th, lo, my and km, else words
+"""
+SEND = """
+--send {waveform,file}=waveform  samples decoded beforehand, or files that the server decodes
+"""
+URL = """
+--url URL  host:port, http:// or grpc:// of a running server, or of a gateway; without it, the
+           benchmark starts one and measures its memory
+"""
+FIND_LARGEST = """
+--find-largest  then find the largest number of streams that the server keeps up with: p99 of the
+                chunk latency is below the chunk's length
+"""
+OUTPUT = """
+--json FILE      every figure
+--markdown FILE  the table
+"""
 OFFLINE = """
 The manifest is a text file with a header line and columns separated by tabs: path and text,
 optionally split, source and language. Paths are relative to the manifest. An utterance without a
@@ -192,7 +214,6 @@ def run_offline(args: argparse.Namespace) -> int:
     settings = server_benchmark_of(args)
     # Imported here, so that `conch --help` does not wait for numpy and the clients.
     from conch.bench import offline
-    from conch.bench.report import markdown
 
     report = offline.run(
         offline.OfflineBenchmark(
@@ -202,7 +223,7 @@ def run_offline(args: argparse.Namespace) -> int:
             send=args.send,
         )
     )
-    write_report(args, report, markdown(report))
+    write_report(args, report, offline.markdown(report))
     return 1 if any(run.figures.errors == run.figures.utterances for run in report.runs) else 0
 
 
@@ -210,7 +231,7 @@ def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the fields of a `conch.bench.live.LiveBenchmark`, from `add_streams`."""
     return {
         **server_benchmark_of(args, live=True),
-        "streams": distinct(args.streams or [8]),
+        "streams": list(dict.fromkeys(args.streams or [8])),
         "chunk_ms": args.chunk_ms,
         "seconds": args.seconds,
         "pause_s": args.pause,
@@ -222,13 +243,12 @@ def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
 def run_live(args: argparse.Namespace) -> int:
     settings = live_benchmark_of(args)
     from conch.bench import live
-    from conch.bench.live import markdown
 
     benchmark = live.LiveBenchmark(**settings)
     report = live.run(benchmark)
-    write_report(args, report, markdown(report))
-    asked = report.runs[: len(benchmark.streams)]
-    return 1 if any(run.errors == run.streams for run in asked) else 0
+    write_report(args, report, live.markdown(report))
+    requested = report.runs[: len(benchmark.streams)]
+    return 1 if any(run.errors == run.streams for run in requested) else 0
 
 
 def run_speakers(args: argparse.Namespace) -> int:
@@ -263,8 +283,8 @@ def run_synthesis(args: argparse.Namespace) -> int:
         url=args.url,
         headers=headers,
         weights=weights,
-        concurrency=distinct(args.concurrency or ([] if args.rate else [1, 8])),
-        rates=distinct(args.rate or []),
+        concurrency=list(dict.fromkeys(args.concurrency or ([] if args.rate else [1, 8]))),
+        rates=list(dict.fromkeys(args.rate or [])),
         options={"voice": args.voice} if args.voice else {},
         characters=args.characters,
         recognise=args.recognise,
@@ -272,3 +292,112 @@ def run_synthesis(args: argparse.Namespace) -> int:
     report = synthesis.run(benchmark)
     write_report(args, report, synthesis.markdown(report))
     return 1 if any(run.errors == run.texts for run in report.runs) else 0
+
+
+def add_input(
+    parser: argparse.ArgumentParser, more: str = "", **values: Any
+) -> "argparse._ArgumentGroup":
+    """Add the manifest, its parts and more flags, as for `add_flags`; return their group."""
+    what = parser.add_argument_group("input")
+    add_flags(what, INPUT + more, manifest=Path, **values)
+    return what
+
+
+def choice_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a `conch.bench.samples.Choice`, from `add_input`."""
+    names = ("manifest", "split", "source", "limit")
+    return {name: getattr(args, name) for name in names if name in args}
+
+
+def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
+    # Imported here, so that `conch --help` does not wait for the client.
+    from conch.cli.option_flags import parse_options
+
+    try:
+        return dict(parse_options(args.option, live=live))
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+
+
+def add_server(how: "argparse._ArgumentGroup") -> None:
+    """Add the server to measure: its address and headers, or the weights of a new one."""
+    add_flags(how, URL + WEIGHTS + HEADERS, **NO_WEIGHTS)
+
+
+def server_benchmark_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
+    """Return the fields of a `conch.bench.samples.ServerBenchmark`."""
+    headers, weights = given_server(args)
+    return {
+        **choice_of(args),
+        "url": args.url,
+        "weights": weights,
+        "headers": headers,
+        "options": options_of(args, live=live),
+        "metric": args.metric,
+    }
+
+
+def add_counts(how: "argparse._ArgumentGroup", flag: str, help: str) -> None:
+    """Add a flag that takes whole numbers from 1, several times too."""
+    how.add_argument(flag, type=counts, action="extend", metavar="N[,N…]", help=help)
+
+
+def add_rate(how: "argparse._ArgumentGroup") -> None:
+    how.add_argument(
+        "--rate",
+        type=rates,
+        action="extend",
+        metavar="R[,R…]",
+        help="requests per second at random times (a Poisson process); latency counts from when "
+        "each request was due; several numbers make one run each",
+    )
+
+
+def add_offered(how: "argparse._ArgumentGroup") -> None:
+    """Add the loads, and the uncounted requests before each."""
+    add_counts(
+        how, "--concurrency", "concurrent clients; several numbers make one run each (default: 1)"
+    )
+    add_rate(how)
+    add_flags(how, "--warmup N=8  uncounted requests before each run", warmup=count)
+
+
+def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add the files of the report; return their group."""
+    out = parser.add_argument_group("output, besides the table on stdout")
+    add_flags(out, OUTPUT, json=output, markdown=output)
+    return out
+
+
+def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
+    """Print the table of a report and write the files of `add_output`."""
+    print(table, end="")
+    if args.json:
+        from conch.bench.header import to_json
+
+        text = json.dumps(to_json(report), indent=2, ensure_ascii=False, allow_nan=False)
+        args.json.write_text(f"{text}\n", encoding="utf-8")
+    if args.markdown:
+        args.markdown.write_text(table, encoding="utf-8")
+
+
+def offered_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of loads, from `add_offered`: one client if no load is named."""
+    clients = args.concurrency or ([] if args.rate else [1])
+    rates = list(dict.fromkeys(args.rate or []))
+    return {"concurrency": list(dict.fromkeys(clients)), "rates": rates, "warmup": args.warmup}
+
+
+def counts(text: str) -> list[int]:
+    """Return numbers from 1, separated by commas."""
+    return [positive(part) for part in text.split(",")]
+
+
+def rates(text: str) -> list[float]:
+    """Return rates separated by commas."""
+    takes = f"a number above 0 and up to {MAX_RATE:g} requests a second"
+    rate = number(takes, lambda value: 0 < value <= MAX_RATE)
+    return [rate(part) for part in text.split(",")]
+
+
+count = whole(0)

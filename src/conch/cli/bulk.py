@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
-from conch.cli.file_bar import FileBar
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.server_flags import (
+from conch.cli.progress import FileBar
+from conch.cli.server import (
     HEADERS,
     NO_WEIGHTS,
     WEIGHTS,
@@ -89,9 +89,9 @@ def add_parser(subparsers: Subparsers) -> None:
     add_flags(parser, FLAGS)
     timeout = number("a number of seconds above 0", lambda value: 0 < value < float("inf"))
     patience = number("a number of seconds from 0", lambda value: 0 <= value < float("inf"))
-    kinds = {"jobs": positive, "timeout": timeout, "patience": patience}
+    types = {"jobs": positive, "timeout": timeout, "patience": patience}
     servers = parser.add_argument_group("servers")
-    add_flags(servers, SERVERS + WEIGHTS + HEADERS, **NO_WEIGHTS, **kinds)
+    add_flags(servers, SERVERS + WEIGHTS + HEADERS, **NO_WEIGHTS, **types)
     piece = number("0 or seconds from 10", lambda value: value == 0 or 10 <= value <= 7200)
     cluster = parser.add_argument_group("cluster")
     add_flags(cluster, CLUSTER, files_per_shard=positive, piece=piece)
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.bulk.storage import without_secrets
 
     job = _job(args)
-    bar = _Bar(job)
+    bar = _ShardBar(job)
     with bar:
         try:
             outcomes = run_bulk(
@@ -138,10 +138,10 @@ def _check_installed() -> None:
 
 
 def _job(args: argparse.Namespace) -> "Job":
-    from conch.bulk.node_server import serve_command
     from conch.bulk.sending import Sending
     from conch.bulk.storage import address_of
     from conch.bulk.work import Job
+    from conch.bulk.worker import serve_command
     from conch.catalogue.kinds import components_chosen
     from conch.wire.needs import options_to_serve
 
@@ -155,17 +155,17 @@ def _job(args: argparse.Namespace) -> "Job":
             "NAME=FOLDER, and give its --url"
         )
     headers, weights = given_server(args)
-    for name, asked in weights.items():
-        if os.sep in asked or asked.startswith("."):
+    for name, model in weights.items():
+        if os.sep in model or model.startswith("."):
             # The working folder of `conch serve` may be another.
-            weights[name] = os.path.abspath(os.path.expanduser(asked))
+            weights[name] = os.path.abspath(os.path.expanduser(model))
     if weights:
         chosen = components_chosen(weights)
         options.setdefault("decoder", options_to_serve(options, chosen=chosen).decoder)
     return Job(
         out=address_of(args.out),
         run="",
-        kind=args.shards,
+        shard_format=args.shards,
         formats=tuple(dict.fromkeys(args.format)),
         options=options,
         urls=tuple(args.url),
@@ -176,9 +176,11 @@ def _job(args: argparse.Namespace) -> "Job":
     )
 
 
-class _Bar(FileBar):
+class _ShardBar(FileBar):
     def __init__(self, job: "Job") -> None:
-        super().__init__("bulk", "the shards")
+        from conch.bulk.inputs import left_out_text
+
+        super().__init__("bulk", "the shards", left_out_text)
         self._job = job
 
     def begun(self, files: int, before: Sequence["ShardOutcome"]) -> None:

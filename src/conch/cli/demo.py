@@ -12,10 +12,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, add_command, add_flags
-from conch.cli.gateway_flags import DEFAULT_ADDRESS
-from conch.cli.own_server import config_for
+from conch.cli.gateway import DEFAULT_ADDRESS
 from conch.cli.say import saved
-from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
+from conch.cli.server import NO_WEIGHTS, WEIGHTS, config_for, weights_of
 from conch.families import voices
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.result import Hypothesis, Transcript
@@ -67,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
             client.transcribe(SPEECH, accuracy="best", nbest=NBEST)
             transcripts = {}
             for name in ("fast", "best"):
-                found = client.transcribe(SPEECH, accuracy=name, nbest=NBEST)
-                transcripts[name] = found
-                print(f"\naccuracy={name}: {' -> '.join(found.path)}")
-                print("\n".join(score_table(found)), flush=True)
+                transcript = client.transcribe(SPEECH, accuracy=name, nbest=NBEST)
+                transcripts[name] = transcript
+                print(f"\naccuracy={name}: {' -> '.join(transcript.path)}")
+                print("\n".join(score_table(transcript)), flush=True)
         print()
         print("\n".join(time_table(transcripts)), flush=True)
         with Client(f"grpc://{server.grpc_url}") as client:

@@ -1,15 +1,48 @@
-"""`conch gateway`: OpenAI's audio API, live WebSockets and the web page, in front of servers."""
+"""`conch gateway`: OpenAI's audio API, live WebSockets and the web page, in front of servers.
+
+`conch serve` takes the flags of a gateway too.
+"""
 
 import argparse
+import re
 import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers, add_command, add_flags, number, positive
-from conch.cli.gateway_flags import add_gateway_flags, gateway_config
+from conch.cli.arguments import Subparsers, add_command, add_flags, host_and_port, number, positive
 from conch.cli.logs import add_log_flags, announce, with_log
+from conch.wire.errors import ConfigError
 
+if TYPE_CHECKING:
+    from conch.gateway import GatewayConfig
+
+DEFAULT_ADDRESS = "127.0.0.1:9000"
+MAX_PORT = 65_535
+FLAGS = """
+--keys FILE                  API keys, as `conch gateway keys` writes them (default: its file, if
+                             it exists)
+--open                       serve an address other than loopback without keys, to anyone who
+                             reaches it
+--tls-cert FILE              certificate chain, PEM
+--tls-key FILE               its private key, PEM
+--wyoming HOST:PORT          serve the Wyoming protocol too, of Home Assistant; it has no keys, so
+                             addresses beyond loopback need --open
+--wyoming-languages CODES    languages that its clients are told, as en,de (default: en, or those
+                             of the Whisper that conch serve starts)
+--riva HOST:PORT             serve Riva's gRPC API too, for clients of NVIDIA Riva; keys, TLS and
+                             limits hold there as well
+--allow-origin ORIGIN...     origin of web pages that may use it (CORS), as https://example.com; *
+                             for all
+--model-alias NAME=MODEL...  a further name of a model, as whisper-large-v3=conch
+--max-body-mb N=200          largest file, in megabytes
+--max-upload-mb N=0          megabytes of all uploads at once; 0 is a quarter of the memory
+--max-audio-s N=0            longest file, in seconds of audio; 0 is the server's limit
+--max-files N=64             files at once; one more is refused with 503
+--max-sessions N=256         live sessions at once; one more is refused with 503
+--drain-s N=30               seconds for running requests to finish after a stop
+"""
 EPILOG = """\
 examples:
   conch gateway --url grpc://127.0.0.1:8001
@@ -25,7 +58,6 @@ examples:
 CONCH_API_KEYS, as name:key,name:key. Without any key only this machine is served.
 After Ctrl-C or SIGTERM, running requests have --drain-s seconds to finish.
 """
-
 KEYS_EPILOG = """\
 examples:
   conch gateway keys add anna
@@ -33,14 +65,107 @@ examples:
   conch gateway keys list
   conch gateway keys remove anna
 """
-
-
-FLAGS = "--url URL...  gRPC address of a server (default: grpc://127.0.0.1:8001)"
+SERVERS = "--url URL...  gRPC address of a server (default: grpc://127.0.0.1:8001)"
 KEY_FLAGS = """
 --requests-per-minute N  default: no limit
 --audio-s-per-minute S   seconds of audio, of files and live sessions (default: no limit)
 --streams N              live sessions at once (no limit)
 """
+
+
+def address(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`."""
+    host, port = host_and_port(text)
+    if not port.isdecimal() or int(port) > MAX_PORT:
+        raise argparse.ArgumentTypeError(
+            f"HOST:PORT, with a port from 0 to {MAX_PORT}; got {text!r}"
+        )
+    return host, int(port)
+
+
+def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:
+    """Add the flags of a gateway; `flags` are the names of the one for its address."""
+    group = parser.add_argument_group("gateway", "The one port that may be public.")
+    group.add_argument(
+        *flags,
+        dest="gateway_address",
+        type=address,
+        default=DEFAULT_ADDRESS,
+        metavar="HOST:PORT",
+        help="address to listen on; port 0 takes any free port (default: %(default)s)",
+    )
+    seconds = number("a number of seconds from 0", lambda value: 0 <= value < 1e6)
+    some = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
+    types = {
+        **dict.fromkeys(("keys", "tls_cert", "tls_key"), Path),
+        **dict.fromkeys(("max_audio_s", "drain_s"), seconds),
+        **dict.fromkeys(("max_files", "max_sessions"), positive),
+        "model_alias": _alias,
+        "wyoming": address,
+        "wyoming_languages": _languages,
+        "riva": address,
+        "max_body_mb": some,
+        "max_upload_mb": number("a number of megabytes from 0", lambda value: 0 <= value < 1e9),
+    }
+    add_flags(group, FLAGS, **types)
+
+
+def given_gateway_flag(args: argparse.Namespace, parser: argparse.ArgumentParser) -> str | None:
+    """Return a flag of the gateway whose value is not its default, None if there is none."""
+    defaults = parser.parse_args([])
+    for flag in re.findall(r"^--(\S+)", FLAGS, re.MULTILINE):
+        name = flag.replace("-", "_")
+        if getattr(args, name) != getattr(defaults, name):
+            return f"--{flag}"
+    return "--gateway" if args.gateway_address != defaults.gateway_address else None
+
+
+def _alias(text: str) -> tuple[str, str]:
+    name, _, model = text.partition("=")
+    if not (name and model):
+        raise argparse.ArgumentTypeError(f"NAME=MODEL; got {text!r}")
+    return name, model
+
+
+def _languages(text: str) -> tuple[str, ...]:
+    from conch.wire.languages import LANGUAGES, code_of
+
+    codes = tuple(code_of(item) for item in text.split(","))
+    if unknown := [code for code in codes if code not in LANGUAGES]:
+        raise argparse.ArgumentTypeError(f"codes such as en,de; got {unknown[0]!r:.40}")
+    return codes
+
+
+def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
+    """Return the configuration that the flags give, with the default server."""
+    from conch.gateway import GatewayConfig
+    from conch.gateway.keys import default_keys_file
+    from conch.gateway.models import PATHS
+
+    if args.keys is not None and not args.keys.is_file():
+        raise ConfigError(
+            f"no keys file {args.keys}: conch gateway keys add NAME --keys {args.keys} makes it"
+        )
+    aliases = dict(args.model_alias)
+    for alias, model in aliases.items():
+        if model not in PATHS:
+            raise ConfigError(f"--model-alias {alias}={model}: the models are {', '.join(PATHS)}")
+    host, port = args.gateway_address
+    limits = ("max_body_mb", "max_upload_mb", "max_audio_s", "max_files", "max_sessions", "drain_s")
+    return GatewayConfig(
+        host=host,
+        port=port,
+        keys_file=args.keys or default_keys_file(),
+        is_open=args.open,
+        tls_cert=args.tls_cert,
+        tls_key=args.tls_key,
+        allowed_origins=tuple(args.allow_origin),
+        model_aliases=aliases,
+        wyoming=args.wyoming,
+        languages=args.wyoming_languages or ("en",),
+        riva=args.riva,
+        **{name: getattr(args, name) for name in limits},
+    )
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -53,7 +178,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "of Conch.",
         epilog=EPILOG,
     )
-    add_flags(parser, FLAGS)
+    add_flags(parser, SERVERS)
     add_gateway_flags(parser, "--listen", "--gateway")
     add_log_flags(parser)
     keys = add_command(
@@ -93,7 +218,6 @@ def _name(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit code."""
     # A shell's background job would ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return with_log(args, lambda: _serve(args))
@@ -102,8 +226,8 @@ def run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from conch.gateway import GatewayService
 
-    asked = args.url or ("127.0.0.1:8001",)
-    urls = tuple(url if "://" in url else f"grpc://{url}" for url in asked)
+    given = args.url or ("127.0.0.1:8001",)
+    urls = tuple(url if "://" in url else f"grpc://{url}" for url in given)
     service = GatewayService(replace(gateway_config(args), servers=urls))
     try:
         with service:
@@ -147,8 +271,8 @@ def list_keys(args: argparse.Namespace) -> int:
     from conch.gateway import keys
 
     path = args.keys or keys.default_keys_file()
-    found = keys.read_keys(path)
-    for key in found:
+    present = keys.read_keys(path)
+    for key in present:
         created = time.strftime("%Y-%m-%d", time.localtime(key.created))
         limits = key.limits
         print(
@@ -156,6 +280,6 @@ def list_keys(args: argparse.Namespace) -> int:
             f"audio s a minute {limits.audio_s_per_minute or 'any'}  "
             f"live sessions {limits.streams or 'any'}"
         )
-    if not found:
+    if not present:
         print(f"no keys in {path}")
     return 0

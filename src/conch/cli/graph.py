@@ -75,8 +75,8 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     log_prob = number("a number up to 0", lambda value: -math.inf < value <= 0)
     paths = {"lexicon": Path, "more_words": Path, "dictionary": Path}
-    kinds = {"out": output, "oov_log_prob": log_prob, "word_bonus": float, **paths}
-    add_flags(parser, FLAGS, model="", arpa="", **kinds)
+    types = {"out": output, "oov_log_prob": log_prob, "word_bonus": float, **paths}
+    add_flags(parser, FLAGS, model="", arpa="", **types)
     fraction = number("a number from 0 to below 1", lambda value: 0 <= value < 1)
     whole = (positive, 0)
     limits = parser.add_argument_group("limits")

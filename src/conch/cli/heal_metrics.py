@@ -1,4 +1,4 @@
-"""What `conch serve` has healed, as metrics of its gateway."""
+"""Metrics of the gateway on the models that `conch serve` has healed."""
 
 from collections.abc import Iterable, Iterator
 

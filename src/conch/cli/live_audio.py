@@ -83,7 +83,7 @@ class _Pipe:
     def __init__(self, first: bytes, pipe: io.BufferedReader) -> None:
         self._first, self._pipe = first, pipe
 
-    def __call__(self, place: int, size: int) -> bytes:
+    def __call__(self, offset: int, size: int) -> bytes:
         if self._first:
             data, self._first = self._first[:size], self._first[size:]
             return data
@@ -125,26 +125,26 @@ def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chu
 
 def _with_pauses(chunks: Chunks) -> Chunks:
     """Yield chunks that a thread reads; after the first, yield empty ones while none comes."""
-    came: queue.Queue[Any] = queue.Queue(1)
+    incoming: queue.Queue[Any] = queue.Queue(1)
 
     def read() -> None:
         try:
             for chunk in chunks:
-                came.put(chunk)
+                incoming.put(chunk)
         except Exception as error:
-            came.put(error)
-        came.put(None)
+            incoming.put(error)
+        incoming.put(None)
 
     threading.Thread(target=read, name="conch-stdin", daemon=True).start()
-    found = came.get()
-    while found is not None:
-        if isinstance(found, Exception):
-            raise found
-        yield found
+    item = incoming.get()
+    while item is not None:
+        if isinstance(item, Exception):
+            raise item
+        yield item
         try:
-            found = came.get(timeout=ASK_S)
+            item = incoming.get(timeout=ASK_S)
         except queue.Empty:
-            found = NOTHING
+            item = NOTHING
 
 
 def of_microphone(sample_rate: int, chunk_ms: int) -> AudioSource:

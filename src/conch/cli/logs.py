@@ -26,7 +26,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record).rstrip("\n").replace("\n", "\n    ")
-        return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+        return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 class JsonFormatter(logging.Formatter):

@@ -140,7 +140,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def quantization(text: str) -> str:
-    """Return a type of weights."""
     from conch.catalogue.convert import QUANTIZATIONS
 
     if text not in QUANTIZATIONS:
@@ -188,16 +187,16 @@ def run_inspect(args: argparse.Namespace) -> int:
         print("\n".join(table([item for item in listed() if item.name == known.name])))
         print("A server has it as soon as it is there: no flag chooses it")
         return 0
-    kind, folder, found = detect(args.folder, is_verbose=args.verbose)
-    languages = {None: "not said", 0: "any", 1: "one"}.get(found.languages, str(found.languages))
-    print(f"{folder}\n{kind.title}; languages: {languages}; {found.size / 1e6:.0f} MB")
-    if found.family:
-        heard = "recordings and live audio" if found.is_live else "recordings, no live audio"
-        heard = "" if found.voices else heard
-        units = f"{found.units} units" if found.units else ""
-        print("; ".join(filter(None, (found.family, found.features, units, heard))))
-    beside = "" if found.voices else f"; with NAME={args.folder} beside others"
-    print(f"conch serve --model {args.folder} serves it{beside}")
+    kind, folder, facts = detect(args.folder, is_verbose=args.verbose)
+    languages = {None: "not said", 0: "any", 1: "one"}.get(facts.languages, str(facts.languages))
+    print(f"{folder}\n{kind.title}; languages: {languages}; {facts.size / 1e6:.0f} MB")
+    if facts.family:
+        audio = "recordings and live audio" if facts.is_live else "recordings, no live audio"
+        audio = "" if facts.voices else audio
+        units = f"{facts.units} units" if facts.units else ""
+        print("; ".join(filter(None, (facts.family, facts.features, units, audio))))
+    named = "" if facts.voices else f"; with NAME={args.folder} beside others"
+    print(f"conch serve --model {args.folder} serves it{named}")
     return 0
 
 
@@ -217,7 +216,7 @@ def run_export(args: argparse.Namespace) -> int:
     for flag in ("gpu", "tensorrt"):
         if args.cpu and getattr(args, flag):
             raise UsageError(f"--cpu does not go with --{flag}")
-    kind, folder, found = detect(args.folder)
+    kind, folder, facts = detect(args.folder)
     if not kind.networks:
         titles = ", ".join(item.title for item in KINDS.values() if item.networks)
         raise ConfigError(f"export-repository takes {titles}; {folder} holds {kind.title}")
@@ -232,7 +231,7 @@ def run_export(args: argparse.Namespace) -> int:
     write_repository(
         target,
         models,
-        title=f"{folder.name}: {found.family}",
+        title=f"{folder.name}: {facts.family}",
         device="CPU" if args.cpu else "GPU" if args.gpu else "AUTO",
         tensorrt=args.tensorrt,
         replaces=args.force,

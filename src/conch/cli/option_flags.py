@@ -10,8 +10,7 @@ from typing import Any
 from conch.client import OptionValue
 from conch.wire.errors import ConfigError, OptionError
 from conch.wire.known_speakers import option_of
-from conch.wire.option_texts import options_of_text
-from conch.wire.option_values import default_of, describe, kind_of, words_of
+from conch.wire.option_values import default_of, describe, options_of_text, type_of, words_of
 from conch.wire.options import RecognitionOptions, all_options
 
 _FOR_PROGRAMS = ("vad_state",)
@@ -36,7 +35,7 @@ def add_option_flags(
         if item.name in (*without, *_FOR_PROGRAMS):
             continue
         group.add_argument(
-            "--" + item.name.replace("_", "-"), default=argparse.SUPPRESS, **_kind(item)
+            "--" + item.name.replace("_", "-"), default=argparse.SUPPRESS, **_settings(item)
         )
 
 
@@ -45,11 +44,11 @@ def given_options(
 ) -> dict[str, Any]:
     """Return the options whose flags were given; those of recognition if none are `known`.
 
-    Known speakers are told apart from others.
+    With known speakers, speakers are told apart.
     """
     names = all_options() if known is None else [item.name for item in known]
-    found = {name: getattr(args, name) for name in names if name in args}
-    return {"speakers": "auto", **found} if "known_speakers" in found else found
+    given = {name: getattr(args, name) for name in names if name in args}
+    return {"speakers": "auto", **given} if "known_speakers" in given else given
 
 
 def _enrolled(names: str) -> str:
@@ -93,7 +92,7 @@ _OTHERWISE: Mapping[str, Mapping[str, Any]] = {
 """Flags that take other words than the option."""
 
 
-def _kind(item: "Field[Any]") -> dict[str, Any]:
+def _settings(item: "Field[Any]") -> dict[str, Any]:
     if item.name in _OTHERWISE:
         return dict(_OTHERWISE[item.name])
     meaning = item.metadata["help"]
@@ -101,8 +100,8 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
         default = "on" if item.default else "off"
         help = f"{meaning} (default: {default})"
         return {"action": argparse.BooleanOptionalAction, "help": _escaped(help)}
-    words, kind = words_of(item), kind_of(item)
-    if kind is None:
+    words, value_type = words_of(item), type_of(item)
+    if value_type is None:
         help = f"{meaning} (default: {item.default})"
         return {"choices": words, "help": _escaped(help)}
     help = _escaped(f"{meaning} ({describe(item)}; default: {default_of(item)})")
@@ -121,7 +120,7 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
     if item.name in ("names", "hotwords"):
         return {"type": _phrases, "metavar": "TEXT|@FILE", "help": f"{help}; or a file of them"}
     metavar = {int: "N", float: "X", str: "TEXT"}
-    return {"type": kind, "metavar": metavar[kind], "help": help}
+    return {"type": value_type, "metavar": metavar[value_type], "help": help}
 
 
 def _phrases(text: str) -> str:
@@ -151,7 +150,7 @@ def parse_options(pairs: Sequence[str], *, live: bool = False) -> dict[str, Opti
         if name in texts:
             raise OptionError(f"option '{name}' is given twice")
         texts[name] = value
-    options = options_of_text(texts)
+    options = options_of_text(texts, all_options())
     # Only check them: the server has the defaults of the others.
     RecognitionOptions.parse(options, live=live)
     return options

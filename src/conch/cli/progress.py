@@ -1,4 +1,4 @@
-"""Progress on stderr, if that is a terminal.
+"""Progress on stderr, if that is a terminal: a bar of files, or of the audio in them.
 
 A long file is requested as a stream of segments, which show how much audio is done. The answer for
 a short file comes as a whole.
@@ -7,12 +7,17 @@ a short file comes as a whole.
 import asyncio
 import io
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from conch.audio.intake import length_of
-from conch.cli.terminal import size_of
+from conch.cli.captions import size_of
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 TICK_S = 0.5
 """Seconds between two updates of the line."""
@@ -22,6 +27,8 @@ STDIN = "-"
 MAX_NAME_CHARS = 24
 SHARE = "{desc}  {percentage:.0f}%|{bar:20}| {elapsed}<{remaining}{postfix}"
 CLOCK = "{desc}  {elapsed}{postfix}"
+SHOWN = 20
+"""Most problems of one kind that are shown."""
 
 
 class Progress:
@@ -74,7 +81,6 @@ class Progress:
         return title if len(title) <= MAX_NAME_CHARS else f"{title[: MAX_NAME_CHARS - 1]}…"
 
     async def tick(self) -> None:
-        """Update the line until cancelled."""
         while True:
             self._bar.refresh()
             await asyncio.sleep(TICK_S)
@@ -121,7 +127,6 @@ class FileProgress:
         self._reached = seconds
 
     def done(self) -> None:
-        """Note that the file is done, or has failed."""
         self.reached(self._reached if self._length is None else self._length, files=1)
 
 
@@ -133,3 +138,76 @@ def _length(name: str, stdin: bytes) -> float | None:
         return None
     with Path(name).open("rb") as file:
         return length_of(file)
+
+
+class FileBar:
+    """The bar of a run inside a `with` block; after Ctrl-C it says how to continue."""
+
+    def __init__(
+        self, title: str, all_in: str, left_out_text: Callable[[Counter[str]], str]
+    ) -> None:
+        """`all_in` is where all problems are listed; the function tells of files left out."""
+        self._title, self._all_in, self._left_out_text = title, all_in, left_out_text
+        self._bar: tqdm[None] | None = None
+        self._problems: Counter[str] = Counter()
+        self._started = time.monotonic()
+        self.left_out = Counter[str]()  # see `sources_of`
+        self.audio_s = 0.0
+
+    def __enter__(self) -> "FileBar":
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *exc_info: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        if self.left_out:
+            print(f"conch: {self._left_out_text(self.left_out)}", file=sys.stderr)
+        if error_type is KeyboardInterrupt:
+            print("conch: stopped; run the same command again to continue", file=sys.stderr)
+
+    def begin(self, files: int, before: int) -> None:
+        """Show the bar of `files`, of which `before` were done by an earlier run."""
+        if before:
+            print(f"conch: {before} of {files} files were done before", file=sys.stderr)
+        # Imported here, so that `conch --help` does not wait for it.
+        from tqdm import tqdm
+
+        self._started = time.monotonic()
+        self._bar = tqdm(
+            desc=self._title,
+            total=files,
+            initial=before,
+            unit="file",
+            file=sys.stderr,
+            disable=None,
+        )
+
+    def update(self, files: int, audio_s: float) -> None:
+        """Count files that are done, and show the figures behind the bar."""
+        assert self._bar is not None
+        self.audio_s += audio_s
+        self._bar.update(files)
+        self._bar.set_postfix_str(self.figures())
+
+    def figures(self) -> str:
+        """Return how much is done, and how many files failed."""
+        return f"{self.audio_s / 3600:.2f} h, {self._rate()}{self._problems['errors']} failed"
+
+    def _rate(self) -> str:
+        speed = self.audio_s / max(time.monotonic() - self._started, 1e-9)
+        return f"{speed:.1f}x real time, "
+
+    def problems(self, severity: str, texts: Iterable[str]) -> None:
+        """Write the first problems of a kind, `errors` or `warnings`, above the bar."""
+        for text in texts:
+            self._problems[severity] += 1
+            if self._problems[severity] <= SHOWN:
+                self.line(text)
+            elif self._problems[severity] == SHOWN + 1:
+                self.line(f"further {severity} are only in {self._all_in}")
+
+    def line(self, text: str) -> None:
+        """Write a line above the bar."""
+        from tqdm import tqdm
+
+        tqdm.write(f"conch: {text}", file=sys.stderr)

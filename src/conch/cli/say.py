@@ -14,12 +14,10 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
-from conch.audio.encoding import CONTENT_TYPES
-from conch.audio.wav import wav_header
+from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
-from conch.cli.own_server import server_for_voice
-from conch.cli.server_flags import HEADERS, URL, headers_of
+from conch.cli.server import HEADERS, URL, headers_of, server_for_voice
 from conch.client import Client, Speech
 from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Address, Endpoint
@@ -145,9 +143,9 @@ def added_by(folder: str | None) -> Sequence[AddedVoice]:
     from conch.catalogue.places import find
 
     kind = KINDS["piper"]
-    found = checked(kind, find(kind, folder)).voices
-    add_voices(json.dumps([asdict(voice) for voice in found]))
-    return found
+    voices = checked(kind, find(kind, folder)).voices
+    add_voices(json.dumps([asdict(voice) for voice in voices]))
+    return voices
 
 
 def run_like(args: argparse.Namespace) -> int:
@@ -157,8 +155,8 @@ def run_like(args: argparse.Namespace) -> int:
     options = SynthesisOptions(reference=args.reference)
     headers = headers_of(args)
     with server_for_voice(args.url, options) as url, Client(url, headers=headers) as client:
-        found = client.synthesize("Hello.", reference=args.reference).spoken
-    print(f"{found.voice}  (similarity {found.similarity:.2f})")
+        answer = client.synthesize("Hello.", reference=args.reference).spoken
+    print(f"{answer.voice}  (similarity {answer.similarity:.2f})")
     return 0
 
 
@@ -169,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     options = {"format": format_of(args), **given_options(args, fields(SynthesisOptions))}
     if added and not options.keys() & {"voice", "reference"}:
         options["voice"] = added[0].name
-    if player := (None if args.o else found_player()):
+    if player := (None if args.o else installed_player()):
         options["format"] = "pcm_s16"
         if getattr(args, "format", "pcm_s16") != "pcm_s16":
             raise UsageError(f"--format is that of a file, -o FILE; sent: {args.format}")
@@ -262,7 +260,7 @@ def played(pieces: Iterator[Speech], player: str) -> Speech:
     return last
 
 
-def found_player() -> str:
+def installed_player() -> str:
     """Return a program that plays sound, or raise a UsageError if there is none."""
     for name in PLAYERS:
         if path := shutil.which(name):
@@ -280,11 +278,11 @@ def format_of(args: argparse.Namespace) -> str:
         return "wav"
     suffix = Path(args.o).suffix[1:].lower()
     format = SUFFIXES.get(suffix, suffix)
-    asked = getattr(args, "format", format)
-    if format in CONTENT_TYPES and asked != format and not {asked, format} <= {*IN_PARTS}:
+    requested = getattr(args, "format", format)
+    if format in CONTENT_TYPES and requested != format and not {requested, format} <= {*IN_PARTS}:
         raise UsageError(
-            f"-o {args.o} is of the format {format}, and --format is {asked}: leave out --format, "
-            "or give the file another suffix"
+            f"-o {args.o} is of the format {format}, and --format is {requested}: leave out "
+            "--format, or give the file another suffix"
         )
     if format not in CONTENT_TYPES and "format" not in args:
         known = ", ".join((*CONTENT_TYPES, *SUFFIXES))

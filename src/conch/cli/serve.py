@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from conch.catalogue.kinds import KINDS, checked, components_chosen
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
-from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
+from conch.cli.gateway import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
-from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
+from conch.cli.server import NO_WEIGHTS, WEIGHTS, weights_of
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port, is_loopback
 
@@ -126,14 +126,14 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Run Triton with Conch's models until Ctrl-C or SIGTERM.",
         epilog=EPILOG,
     )
-    kinds = {
+    types = {
         "model": _model,
         "http_port": int,
         "grpc_port": int,
         "metrics_port": int,
         "startup_timeout": float,
     }
-    add_flags(parser, FLAGS + WEIGHTS, model_config="", models="", **NO_WEIGHTS, **kinds)
+    add_flags(parser, FLAGS + WEIGHTS, model_config="", models="", **NO_WEIGHTS, **types)
     add_log_flags(parser)
     add_gateway_flags(parser, "--gateway")
     parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
@@ -147,7 +147,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit code."""
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         raise UsageError(f"unexpected argument: {args.tritonserver_args[0]}")
     if args.no_gateway and (flag := given_gateway_flag(args, args.parser)):
@@ -203,14 +202,14 @@ def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
     from conch.catalogue.detection import detect
 
     weights, named = weights_of(args), dict[str, str]()
-    for name, asked in args.model:
-        key, those = (name, named) if name else (detect(asked)[0].name, weights)
+    for name, model in args.model:
+        key, those = (name, named) if name else (detect(model)[0].name, weights)
         if key in those:
             raise UsageError(
-                f"--model {asked}: {key} is {those[key]} already; to have both, give one another "
-                f"name: --model NAME={asked}"
+                f"--model {model}: {key} is {those[key]} already; to have both, give one another "
+                f"name: --model NAME={model}"
             )
-        those[key] = asked
+        those[key] = model
     return weights, named
 
 
@@ -235,10 +234,10 @@ def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
     from conch.wire.synthesis import DEFAULT_VOICE
 
     models = list(ENTRY_POINTS)
-    asked = [*filter(None, map(str.strip, names.split(",")))]
-    if not asked or ALL in asked:
+    chosen_names = [*filter(None, map(str.strip, names.split(",")))]
+    if not chosen_names or ALL in chosen_names:
         return ()
-    for name in asked:
+    for name in chosen_names:
         if name not in PATHS and (close := difflib.get_close_matches(name, PATHS, 1, 0.8)):
             raise ServerError(f"--models: no path or model {name!r}; did you mean {close[0]}?")
         models += components_of_path(name, chosen) if name in PATHS else [name]
@@ -252,14 +251,14 @@ def _serve(args: argparse.Namespace) -> int:
     weights, named = _chosen(args)
     server = _make_server(args, weights, named)
     gateway = None if args.no_gateway else _checked_gateway(args, weights)
-    asked_to_stop = False
+    is_stopping = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal asked_to_stop
-        if asked_to_stop:
+        nonlocal is_stopping
+        if is_stopping:
             server.kill()
             return
-        asked_to_stop = True
+        is_stopping = True
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -267,7 +266,7 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         # The gateway ends first: its clients' requests need the server.
         with server, _gateway(gateway, server) as service:
-            more = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
+            more = {**{KINDS[name].title: model for name, model in weights.items()}, **named}
             url, openness = (service.url, service.openness) if service else ("", "")
             more |= service.other_urls if service else {}
             if args.also_as:
@@ -322,8 +321,8 @@ def _also_as(names: str, weights: Mapping[str, str], server: "TritonServer") -> 
     from conch.wire.needs import options_to_serve
 
     lacking = {item.name for item in all_components()}.difference(server.models(), server.on_demand)
-    found = options_to_serve({}, lacking=lacking, chosen=components_chosen(weights))
-    return f"{names} (all are speech; without options its text is of decoder={found.decoder})"
+    options = options_to_serve({}, lacking=lacking, chosen=components_chosen(weights))
+    return f"{names} (all are speech; without options its text is of decoder={options.decoder})"
 
 
 def _welcome(
@@ -331,7 +330,7 @@ def _welcome(
 ) -> str:
     gateway = f"  gateway  {gateway_url}  (the page, and OpenAI's API under /v1)\n"
     gateway = f"{gateway}  for      {openness}\n" if gateway_url else ""
-    chosen = "".join(f"  {name:8} {asked}\n" for name, asked in more.items())
+    chosen = "".join(f"  {name:8} {model}\n" for name, model in more.items())
     later = ", ".join(server.on_demand)
     later = f"  later    {later} (when a request needs them)\n" if later else ""
     key = "-H 'Authorization: Bearer KEY' " if openness.endswith("with a key") else ""

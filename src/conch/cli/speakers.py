@@ -7,8 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.arguments import Subparsers, UsageError, add_command
-from conch.cli.own_server import server_url
-from conch.cli.server_flags import add_server_flags, given_server
+from conch.cli.server import add_server_flags, given_server, server_url
 from conch.wire.errors import ConchError, ConfigError
 from conch.wire.known_speakers import LEAST_S, OTHER_S, VOICE_MODEL, embedding_of, embedding_text
 
@@ -32,7 +31,7 @@ is not kept.
 
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
 """
-ASKED: dict[str, Any] = {"decoder": "none", "speakers": "auto", "speaker_embeddings": True}
+ENROLMENT: dict[str, Any] = {"decoder": "none", "speakers": "auto", "speaker_embeddings": True}
 ENOUGH_S = 8.0
 """Seconds of speech from which on there is no hint."""
 SAME = 0.5
@@ -95,10 +94,11 @@ def run_add(args: argparse.Namespace) -> int:
     except ConfigError as error:
         raise UsageError(str(error)) from None
     headers, weights = given_server(args)
-    with server_url(args.url, [ASKED], weights) as url, Client(url, headers=headers) as client:
-        heard = [_alone(name, client.transcribe(name, **ASKED).speakers) for name in args.files]
-    sounds = _sounds(args.files, heard)
-    seconds = round(sum(item.seconds for item in heard), 1)
+    with server_url(args.url, [ENROLMENT], weights) as url, Client(url, headers=headers) as client:
+        names = args.files
+        speakers = [_alone(name, client.transcribe(name, **ENROLMENT).speakers) for name in names]
+    sounds = _sounds(args.files, speakers)
+    seconds = round(sum(item.seconds for item in speakers), 1)
     if seconds < ENOUGH_S:
         hint = f"names are surer with {ENOUGH_S:g}"
         print(f"conch: {seconds} s of speech are few: {hint}", file=sys.stderr)
@@ -116,23 +116,23 @@ def run_add(args: argparse.Namespace) -> int:
 
 def _alone(name: str, speakers: "Sequence[Speaker]") -> "Speaker":
     """Return the only speaker of a file."""
-    found = sorted(speakers, key=lambda item: -item.seconds)
-    if not found or found[0].seconds < LEAST_S:
-        length = found[0].seconds if found else 0.0
+    ranked = sorted(speakers, key=lambda item: -item.seconds)
+    if not ranked or ranked[0].seconds < LEAST_S:
+        length = ranked[0].seconds if ranked else 0.0
         raise ConchError(f"{name} has {length:.1f} s of speech; at least {LEAST_S} s are needed")
-    if len(found) > 1 and found[1].seconds >= OTHER_S:
-        shares = ", ".join(f"{item.seconds:.1f} s" for item in found)
-        raise ConchError(f"{name} has {len(found)} voices ({shares}): it takes one person alone")
-    return found[0]
+    if len(ranked) > 1 and ranked[1].seconds >= OTHER_S:
+        shares = ", ".join(f"{item.seconds:.1f} s" for item in ranked)
+        raise ConchError(f"{name} has {len(ranked)} voices ({shares}): it takes one person alone")
+    return ranked[0]
 
 
-def _sounds(names: Sequence[str], heard: "Sequence[Speaker]") -> "list[NDArray[np.float32]]":
+def _sounds(names: Sequence[str], speakers: "Sequence[Speaker]") -> "list[NDArray[np.float32]]":
     """Return how each file sounds, by its seconds, after a check that all are of one person."""
-    sounds = [embedding_of(str(item.embedding)) for item in heard]
+    sounds = [embedding_of(str(item.embedding)) for item in speakers]
     for name, sound in zip(names, sounds, strict=True):
         if (cosine := float(sound @ sounds[0])) < SAME:
             raise ConchError(
                 f"{name} sounds like somebody else than {names[0]}: cosine {cosine:.2f}, of one "
                 f"person at least {SAME}"
             )
-    return [sound * item.seconds for sound, item in zip(sounds, heard, strict=True)]
+    return [sound * item.seconds for sound, item in zip(sounds, speakers, strict=True)]

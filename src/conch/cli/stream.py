@@ -11,12 +11,10 @@ from types import FrameType
 from typing import Any, TextIO
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
-from conch.cli.captions import Captions, Line
+from conch.cli.captions import Captions, Line, OpenLines
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
-from conch.cli.server_flags import add_server_flags, checked_options, given_server
-from conch.cli.terminal import OpenLines
+from conch.cli.server import add_server_flags, checked_options, given_server, server_url
 from conch.client.live import RESUME_S, Resumption
 from conch.wire.errors import ConchError
 from conch.wire.options import RecognitionOptions
@@ -179,7 +177,6 @@ class Writer:
         self._terminal = OpenLines(out, os.environ) if out.isatty() and not is_json else None
 
     def __call__(self, transcript: Transcript) -> None:
-        """Write an answer."""
         if self._is_json:
             self._print([transcript.to_json()])
             return

@@ -11,12 +11,12 @@ from typing import Any
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, positive
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
-from conch.cli.server_flags import (
+from conch.cli.server import (
     add_server_flags,
     checked_options,
     given_server,
+    server_url,
     with_options_of_formats,
 )
 from conch.client import AsyncClient, joined_parts
@@ -24,16 +24,10 @@ from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
 from conch.whole import write_whole
-from conch.wire.errors import (
-    ConchError,
-    ServerLostError,
-    TranscriptionError,
-    UnreachableError,
-)
-from conch.wire.formats import FORMATS, to_json, to_text
+from conch.wire.errors import ConchError, ServerLostError, TranscriptionError, UnreachableError
+from conch.wire.formats import FORMATS, recording_name, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from conch.wire.scoring_formats import recording_name
 
 PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""
@@ -253,7 +247,7 @@ class Input:
     audio: bytes | str
     progress: FileProgress
     output: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
-    """Its texts for stdout; None is the end."""
+    """Texts for stdout; None is the end."""
 
 
 class Transcription:
@@ -333,7 +327,7 @@ class Transcription:
             try:
                 async with self._alone if sends > 1 else nullcontext():
                     with losses.attempt():
-                        transcript = await self._asked(item)
+                        transcript = await self._sent_once(item)
             except ServerLostError as error:
                 is_new = isinstance(error, UnreachableError) and not self._is_known
                 # Text on a terminal cannot be taken back.
@@ -362,7 +356,7 @@ class Transcription:
                     return True
         return False
 
-    async def _asked(self, item: Input) -> Transcript:
+    async def _sent_once(self, item: Input) -> Transcript:
         """Return the transcript of one file; queue its text by segment if a terminal shows it."""
         job = self._job
         if not item.progress.is_streamed:

@@ -15,9 +15,8 @@ from conch.client.live import RESUME_S, AsyncLiveStream
 from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
 from conch.client.triton_grpc import GrpcTransport
 from conch.client.triton_http import HttpTransport
-from conch.wire.entry_points import SYNTHESIS
+from conch.wire.entry_points import SYNTHESIS, Health
 from conch.wire.errors import ConchError
-from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 

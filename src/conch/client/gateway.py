@@ -27,10 +27,8 @@ from conch.client.gateway_live import EVENTS, GatewayEvent, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
 from conch.families.family import Voice
-from conch.wire.api_errors import from_answer, from_error
-from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
-from conch.wire.errors import DeadlineError, ServerError, UnreachableError
-from conch.wire.health import Health
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS, Health
+from conch.wire.errors import DeadlineError, ServerError, UnreachableError, from_answer, from_error
 from conch.wire.parts import about_whole
 from conch.wire.result import Transcript
 

@@ -14,11 +14,17 @@ from conch.client.aio import timeout
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, session_to
 from conch.session.answers import joined_answers
-from conch.wire.api_errors import from_answer, from_error
-from conch.wire.errors import ConchError, OptionError, ServerLostError, SessionError
+from conch.wire.entry_points import ChunkPosition
+from conch.wire.errors import (
+    ConchError,
+    OptionError,
+    ServerLostError,
+    SessionError,
+    from_answer,
+    from_error,
+)
 from conch.wire.limits import MAX_QUERY
 from conch.wire.result import Transcript
-from conch.wire.stream_place import StreamPlace
 from conch.wire.synthesis import Spoken
 
 LISTEN = "/v1/listen"
@@ -55,7 +61,7 @@ class GatewayStreams:
         self._connector = connector_to(endpoint, limit=0)
         self._open: dict[str, _GatewayStream] = {}
 
-    async def answer(self, request: tensors.Request, place: StreamPlace) -> Transcript:
+    async def answer(self, request: tensors.Request, place: ChunkPosition) -> Transcript:
         """Send a chunk and return its transcript, or raise its ConchError."""
         stream = self._open.get(place.stream_id)
         if place.starts and (stream is None or stream.has_ended):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from conch.client import tensors
 from conch.client.poison import MAX_LOSSES, blames, refusal
 from conch.session.joined_streams import JoinedStreams
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import (
     ConchError,
     DeadlineError,
@@ -34,7 +35,6 @@ from conch.wire.errors import (
 )
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from conch.wire.stream_place import StreamPlace
 
 Infer = Callable[[tensors.Request], Awaitable[Transcript]]
 """Sends the request of a chunk and returns the answer."""
@@ -93,7 +93,7 @@ class ServerStream:
             self._common,
             inputs=tensors.chunk_tensors(samples, self._sample_rate),
             parameters={"session": self._session, **parameters},
-            place=StreamPlace(self._id, starts, ends),
+            place=ChunkPosition(self._id, starts, ends),
         )
 
 

@@ -14,7 +14,8 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.wire import foreign, health
+from conch.wire import foreign
+from conch.wire.entry_points import HEALTH, ChunkPosition, Health
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -34,7 +35,6 @@ from conch.wire.errors import (
 from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from conch.wire.stream_place import StreamPlace
 
 PIECE_BYTES = 1 << 20
 
@@ -95,7 +95,7 @@ class Request:
     """Tensors by name: FP32, INT16 and INT32 as numbers, BYTES as objects of type bytes."""
     parameters: Mapping[str, OptionValue]
     timeout_s: float
-    place: StreamPlace | None = None
+    place: ChunkPosition | None = None
     request_id: str = ""
     """Id in the server's log and traces; empty for none."""
     outputs: tuple[str, ...] = ("RESULT",)
@@ -124,13 +124,13 @@ class Request:
 def health_request(model: str, timeout_s: float) -> Request:
     """Return the request that asks `model` for its components."""
     inputs = {"SAMPLE_RATE": np.array([[16_000]], np.int32)}
-    return Request(model, inputs, {health.PARAMETER: True}, timeout_s)
+    return Request(model, inputs, {HEALTH: True}, timeout_s)
 
 
-def health_of(result: NDArray[Any] | None) -> health.Health:
+def health_of(result: NDArray[Any] | None) -> Health:
     """Return the components in the answer to `health_request`; raise a ServerError without any."""
     try:
-        return health.from_json(bytes(result.item()) if result is not None else b"")
+        return Health.from_json(bytes(result.item()) if result is not None else b"")
     except ValueError:
         raise ServerError("the server does not say which components it has") from None
 

@@ -25,8 +25,8 @@ from conch.client.aio import timeout
 from conch.client.endpoint import Address, Endpoint
 from conch.client.speech import Speech, speech_of
 from conch.wire import foreign
+from conch.wire.entry_points import Health
 from conch.wire.errors import AudioError, ConchError, from_wire
-from conch.wire.health import Health
 from conch.wire.hosts import is_here
 from conch.wire.result import Transcript
 

@@ -10,9 +10,8 @@ from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech, speech_of
-from conch.wire.entry_points import SYNTHESIS
+from conch.wire.entry_points import SYNTHESIS, Health
 from conch.wire.errors import ConchError, DeadlineError, ServerError
-from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}

@@ -1,1 +1,1 @@
-"""What `conch deploy` writes: the configurations of other programs around Conch."""
+"""The files that `conch deploy` writes: configurations of other programs around Conch."""

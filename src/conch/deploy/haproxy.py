@@ -152,7 +152,7 @@ def haproxy_config(servers: Sequence[BackendServer], router: Router, command: st
 def duplicates(servers: Sequence[BackendServer]) -> list[str]:
     """Return the addresses that more than one of the servers has."""
     addresses = [item for server in servers for item in server.addresses.values()]
-    return [item for place, item in enumerate(addresses) if item in addresses[:place]]
+    return [item for index, item in enumerate(addresses) if item in addresses[:index]]
 
 
 def checked_host(text: str) -> str:

@@ -57,7 +57,7 @@ class TensorSpec:
     """An input or an output of a model."""
 
     name: str
-    kind: str
+    data_type: str
     """Type as Triton calls it, without TYPE_."""
     dims: tuple[int, ...]
     """Sizes with that of the batch; -1 where one is open."""
@@ -85,7 +85,6 @@ class Model:
         return bool(self.max_batch) and not self.network.header.is_int8
 
     def config(self, device: Device, *, tensorrt: bool) -> str:
-        """Return its config.pbtxt."""
         joins = "dynamic_batching { max_queue_delay_microseconds: 2000 }\n"
         return "\n".join(
             [
@@ -103,7 +102,7 @@ class Model:
         reshape = " reshape: { shape: [ ] }"
         num_axes = 1 if self.max_batch else 0  # of a number
         listed = ",\n".join(
-            f"  {{ name: {json.dumps(item.name)} data_type: TYPE_{item.kind} "
+            f"  {{ name: {json.dumps(item.name)} data_type: TYPE_{item.data_type} "
             f"dims: {self._sizes(item)}{reshape * (len(item.dims) == num_axes)} }}"
             for item in tensors
         )
@@ -117,7 +116,7 @@ class Model:
         """Return what a caller must know, as Markdown."""
         batch_size = [-1] if self.max_batch else []
         rows = [
-            f"| {way} `{item.name}` | {item.kind} | {batch_size + self._sizes(item)} |"
+            f"| {way} `{item.name}` | {item.data_type} | {batch_size + self._sizes(item)} |"
             for way, items in (("in", self.inputs), ("out", self.outputs))
             for item in items
         ]
@@ -143,23 +142,23 @@ def models_of(name: str, networks: Iterable[Network]) -> list[Model]:
     stem = re.sub(r"[^\w.-]", "_", name)
     options = session_options(1)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    found = []
+    models = []
     for network in networks:
         if not network.keeper:
             session = open_network(f"the {network.part}", network.path, options)
             ends = (session.get_inputs(), session.get_outputs())
             inputs, outputs = (tuple(map(_tensor, items)) for items in ends)
             model = f"{stem}_{network.part}"
-            found.append(Model(name=model, network=network, inputs=inputs, outputs=outputs))
-    return found
+            models.append(Model(name=model, network=network, inputs=inputs, outputs=outputs))
+    return models
 
 
 def _tensor(item: Any) -> TensorSpec:
-    kind = _TYPES.get(item.type.removeprefix("tensor(").removesuffix(")"))
-    if kind is None:
+    data_type = _TYPES.get(item.type.removeprefix("tensor(").removesuffix(")"))
+    if data_type is None:
         raise ConfigError(f"{item.name!r} is a {item.type}, which Triton does not know")
     dims = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in item.shape)
-    return TensorSpec(item.name, kind, dims)
+    return TensorSpec(item.name, data_type, dims)
 
 
 def write_repository(
@@ -171,10 +170,7 @@ def write_repository(
     tensorrt: bool,
     replaces: bool,
 ) -> None:
-    """Write a repository whole or not at all.
-
-    Raise a ConfigError if something else is in the folder, or it cannot be written.
-    """
+    """Write a repository whole, or raise a ConfigError; nothing else may be in the folder."""
     try:
         _check_free(target, replaces=replaces)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from conch.client.live import GAVE_UP
 from conch.wire import errors
-from conch.wire.api_errors import code_of
+from conch.wire.errors import code_of
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from conch.gateway.file_request import MAX_IGNORED, FileRequest
 from conch.wire.formats import FORMATS
-from conch.wire.joining import joined_text, num_words, separator
+from conch.wire.joining import compression_ratio, joined_text, num_words, separator
 from conch.wire.languages import LANGUAGES
-from conch.wire.repetition import compression_ratio
 from conch.wire.result import Segment, Transcript, Word, strict_json
 
 SEEKS_PER_S = 100

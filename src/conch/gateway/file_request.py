@@ -18,8 +18,8 @@ from conch.gateway.option_fields import NAMES, known_speakers, taken_options, wi
 from conch.wire.formats import with_options_of
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
-from conch.wire.option_texts import options_of_text
-from conch.wire.options import RecognitionOptions
+from conch.wire.option_values import options_of_text
+from conch.wire.options import RecognitionOptions, all_options
 
 _FORMATS = (
     *("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "diarized_json"),
@@ -96,7 +96,7 @@ def parse(
         own.setdefault("language", languages[0])
     own |= forced
     prompt = own.pop("prompt", "")
-    chosen |= options_of_text(own)
+    chosen |= options_of_text(own, all_options())
     if has_logprobs or (format == "verbose_json" and "word" in granularities):
         chosen.setdefault("word_timestamps", True)
     chosen |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
@@ -208,4 +208,4 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
         for name, option in _VAD_FIELDS.items()
         if strategy.get(name) is not None
     }
-    return options_of_text(chosen)
+    return options_of_text(chosen, all_options())

@@ -27,8 +27,8 @@ from conch.gateway.socket_session import (
 from conch.gateway.state import GATEWAY
 from conch.wire.errors import AudioError
 from conch.wire.limits import clipped
-from conch.wire.option_texts import options_of_text
-from conch.wire.options import RecognitionOptions
+from conch.wire.option_values import options_of_text
+from conch.wire.options import RecognitionOptions, all_options
 
 OWN = ("encoding", "sample_rate", "model", "include", "answers", "told_s")
 """Names in the query that are no options."""
@@ -147,7 +147,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     sample_rate = _rate(values.get("sample_rate"), encoding)
     chosen = {
         **options_of(values.get("model", ""), aliases),
-        **options_of_text(sent, others=OWN),
+        **options_of_text(sent, all_options(), others=OWN),
     }
     if "known_speakers" in chosen:
         chosen.setdefault("speakers", "auto")

@@ -13,11 +13,10 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from conch.audio.intake import SampleFormat, said
+from conch.audio.intake import SILENT_S, DecoderProcess, SampleFormat, said
 from conch.audio.limits import peak
-from conch.audio.messages import ASK, BYTES, HEAD, WANTED, kind_and_size
+from conch.audio.messages import ASK, BYTES, HEAD, WANTED, code_and_size
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
-from conch.audio.workers import SILENT_S, DecoderProcess
 from conch.client.aio import timeout
 from conch.wire.errors import AudioError, ConchError
 
@@ -168,7 +167,7 @@ class ContainerDecoder:
         """Return the next message; one without a kind if the decoder is gone, or hangs."""
         try:
             async with timeout(SILENT_S):
-                message_type, size = kind_and_size(await self._exactly(HEAD.size))
+                message_type, size = code_and_size(await self._exactly(HEAD.size))
                 return message_type, await self._exactly(size)
         except (EOFError, OSError, asyncio.TimeoutError):
             self.stop()

@@ -25,7 +25,7 @@ from conch.gateway.listen import query_of
 from conch.gateway.option_fields import taken_options
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import Component, components_for, components_that_speak
-from conch.wire.option_values import default_of, kind_of, words_of
+from conch.wire.option_values import default_of, type_of, words_of
 from conch.wire.options import is_of_first_pass
 from conch.wire.result import Transcript
 from conch.wire.synthesis import Spoken, SynthesisOptions
@@ -121,7 +121,7 @@ def make_document() -> Schema:
 
 def of_option(item: "Field[Any]") -> Schema:
     """Return the schema of an option: type, range, default and meaning."""
-    value_type, words = kind_of(item), words_of(item)
+    value_type, words = type_of(item), words_of(item)
     data = item.metadata
     notes = [data["help"]]
     if data["otherwise"]:
@@ -206,7 +206,7 @@ async def list_components(request: web.Request) -> web.Response:
 
 
 def described(item: "Field[Any]") -> Option:
-    value_type, data = kind_of(item), item.metadata
+    value_type, data = type_of(item), item.metadata
     default: Any = item.default
     taken_by = takers(item)
     # A decoder that hears no live audio has the second pass, and another one the first.

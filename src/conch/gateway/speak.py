@@ -27,7 +27,7 @@ from conch.gateway.voicing import (
     encoded,
 )
 from conch.wire.errors import TextError
-from conch.wire.option_texts import options_of_text
+from conch.wire.option_values import options_of_text
 from conch.wire.synthesis import Spoken
 
 MAX_FLUSHES = 1_000
@@ -40,7 +40,7 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voi
     values = values_of(sent)
     check_model(values.pop("model", ""), aliases)
     format = FORMATS[one_of("format", values.pop("format", "") or "pcm", tuple(FORMATS))]
-    options = options_of_text(values, others=("model", "format"), known=OPTIONS)
+    options = options_of_text(values, OPTIONS, others=("model", "format"))
     return Voicing.parse(options, format)
 
 

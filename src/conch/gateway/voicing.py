@@ -14,8 +14,7 @@ from conch.families.family import Voice
 from conch.gateway.errors import ApiError
 from conch.gateway.state import Caller, Gateway
 from conch.wire.entry_points import SYNTHESIS
-from conch.wire.synthesis import SynthesisOptions
-from conch.wire.voices import synthesizer_of
+from conch.wire.synthesis import SynthesisOptions, synthesizer_of
 
 FORMATS = {
     **{name: name for name in ("mp3", "opus", "aac", "flac", "wav")},

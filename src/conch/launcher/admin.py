@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conch.wire import component_calls
+from conch.wire import entry_points
 from conch.wire.errors import ServerError
 
 ADMIN_APIS = ("shared-memory", "model-repository", "trace", "logging")
@@ -30,13 +30,12 @@ class Restriction:
 
     @property
     def argument(self) -> str:
-        """The command-line argument of `tritonserver`."""
         return f"{self.option}={','.join(self.apis)}:{self.header}={self.value}"
 
 
 def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
     """Return the restrictions among the caller's own arguments for `tritonserver`."""
-    found = []
+    restrictions = []
     for option, setting in settings_of(extra_args, OPTIONS):
         apis, _, pair = setting.partition(":")
         header, _, value = pair.partition("=")
@@ -45,8 +44,8 @@ def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
                 f"{option} takes API[,API...]:HEADER=VALUE, for example "
                 f"{option}=inference:x-api-key=secret; sent: {setting!r}"
             )
-        found.append(Restriction(option, tuple(apis.split(",")), header, value))
-    return found
+        restrictions.append(Restriction(option, tuple(apis.split(",")), header, value))
+    return restrictions
 
 
 def settings_of(extra_args: Iterable[str], options: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -67,21 +66,21 @@ def with_component_key(environment: Mapping[str, str], key: str) -> dict[str, st
 
     Other local users cannot read a process's environment, as they can its command line.
     """
-    copied = {**environment, component_calls.KEY_VARIABLE: key}
+    copied = {**environment, entry_points.COMPONENT_KEY_VARIABLE: key}
     if not key:
-        del copied[component_calls.KEY_VARIABLE]
+        del copied[entry_points.COMPONENT_KEY_VARIABLE]
     return copied
 
 
 def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
     """Return restrictions, with a new key, for the ADMIN_APIS that the caller leaves open."""
     key = new_key()
-    found = []
+    restrictions = []
     for option in OPTIONS:
         taken = {api for item in callers if item.option == option for api in item.apis}
         if left := tuple(api for api in ADMIN_APIS if api not in taken):
-            found.append(Restriction(option, left, "conch-admin-key", key))
-    return found
+            restrictions.append(Restriction(option, left, "conch-admin-key", key))
+    return restrictions
 
 
 def headers_for(api: str, restricted: Iterable[Restriction]) -> Mapping[str, str]:

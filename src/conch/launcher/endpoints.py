@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from conch.launcher.admin import Restriction, headers_for
@@ -27,11 +27,11 @@ class Endpoints:
     metrics_port: int
     restricted: tuple[Restriction, ...] = ()
     """APIs that ask for a key."""
-    reachable: str = field(init=False)
-    """An address to connect to; the loopback for a server on every interface."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reachable", reachable(self.address))
+    @property
+    def reachable(self) -> str:
+        """An address to connect to; the loopback for a server on every interface."""
+        return reachable(self.address)
 
     def is_ready(self, name: str) -> bool:
         """Return whether the server answers on all three ports with every model loaded.
@@ -97,10 +97,10 @@ class Endpoints:
 
 def _json(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        data = json.loads(body)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def resolve_host(host: str) -> str:
@@ -109,10 +109,10 @@ def resolve_host(host: str) -> str:
     Raise a ServerError if the name cannot be resolved.
     """
     try:
-        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ServerError(f"--host {host} is no address of this machine: {error}") from error
-    return min((str(item[4][0]) for item in found), key=lambda address: ":" in address)
+    return min((str(item[4][0]) for item in addresses), key=lambda address: ":" in address)
 
 
 def require_free(host: str, port: int, option: str) -> None:

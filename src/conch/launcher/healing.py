@@ -22,7 +22,7 @@ EMPTY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at a model's process showed."""
+    """The state of a model's process at one look."""
 
     model: str
 
@@ -50,13 +50,13 @@ def stopped_since(
 ) -> dict[int, float]:
     """Return since when each stopped process has been seen stopped, by process id.
 
-    `before` is the result of the look before, `now` the time of this one.
+    `before` is the result of the previous look, `now` the time of this one.
     """
     return {process: before.get(process, now) for process, look in looks.items() if look.is_stopped}
 
 
 def frozen(stopped: Mapping[int, float], now: float) -> set[int]:
-    """Return the processes that have been stopped for FROZEN_S, of those of `stopped_since`."""
+    """Return the processes in `stopped` that were stopped for FROZEN_S; see `stopped_since`."""
     return {process for process, since in stopped.items() if now - since >= FROZEN_S}
 
 

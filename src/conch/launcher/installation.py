@@ -1,17 +1,29 @@
-"""Find the `tritonserver` to run, and the Python backend that belongs to it."""
+"""Find the `tritonserver` to run, its Python backend, and the libraries that its models need."""
 
 import importlib.util
 import os
+import re
 import shutil
+import subprocess
 import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.launcher.admin import settings_of
 from conch.packaged import SERVER_PYTHONS, install
+from conch.processes import STUB
 from conch.wire.errors import ServerError
 
-STUB = "triton_python_backend_stub"
-"""Name of the program that runs one instance of a Python model."""
+DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
+"""Debian package by library, for libraries that a slim Debian lacks."""
+LIBPYTHON = f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0"
+"""Shared library that a stub of this Python links to."""
+SHARED_MEMORY = Path("/dev/shm")
+"""Where the server and its models exchange tensors."""
+DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
+"""Where Triton sends traces by default."""
 
 
 @dataclass(frozen=True)
@@ -136,3 +148,123 @@ def check_numpy(version: str) -> None:
 
 def _version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def python_library_directories() -> list[Path]:
+    """Return the folders that may hold this interpreter's libpython, likeliest first."""
+    folders = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
+    return [Path(folder) for folder in dict.fromkeys(folders) if folder]
+
+
+def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
+    """Return the file that the system's loader takes for each library, None for a missing one.
+
+    Raise a ServerError if this machine cannot load `binary` at all.
+    """
+    try:
+        done = subprocess.run(
+            [binary],
+            env={**environment, "LD_TRACE_LOADED_OBJECTS": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerError(f"{binary} does not run on this machine: {error}") from error
+    return parse_trace(done.stdout)
+
+
+def parse_trace(text: str) -> dict[str, Path | None]:
+    """Return the libraries in `name => path (address)` and `name => not found` lines."""
+    libraries: dict[str, Path | None] = {}
+    for name, target in re.findall(r"^\s*(\S+) => (not found|\S+)", text, re.MULTILINE):
+        libraries[name] = None if target == "not found" else Path(target)
+    return libraries
+
+
+def server_environment(
+    stub: Path | None,
+    *,
+    base: Mapping[str, str] | None = None,
+    libpython: str | None = None,
+    directories: list[Path] | None = None,
+) -> dict[str, str]:
+    """Return an environment in which the server's Python models use this interpreter's packages.
+
+    The stub takes its packages from the first python3 on PATH. It must load the libpython of that
+    very python3: the system may have another build of the same minor version. `stub` is None for a
+    server that brings its own. Raise a ServerError if a library is missing, with its Debian
+    package.
+    """
+    environment = dict(os.environ if base is None else base)
+    bin_directory = str(Path(sys.executable).parent)
+    environment["PATH"] = _prepended(bin_directory, environment.get("PATH"))
+    # numpy's OpenBLAS lets its threads spin for some 25 ms after each product of the features.
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Each chunk allocates megabytes of caches: huge pages save their page faults.
+    environment.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+    if stub is None:
+        return environment
+    libpython = libpython or LIBPYTHON
+    candidates = python_library_directories() if directories is None else directories
+    libraries = trace_libraries(stub, environment)
+    own = next((path for path in candidates if (path / libpython).is_file()), None)
+    seen = libraries.get(libpython)
+    if own is not None and (seen is None or seen.resolve() != (own / libpython).resolve()):
+        environment["LD_LIBRARY_PATH"] = _prepended(str(own), environment.get("LD_LIBRARY_PATH"))
+        libraries = trace_libraries(stub, environment)
+    missing = sorted(name for name, path in libraries.items() if path is None)
+    if missing:
+        raise ServerError(_missing_message(missing, candidates))
+    return environment
+
+
+def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which the models send traces where `--trace-config` sends Triton's.
+
+    OpenTelemetry variables of `base` take precedence.
+    """
+    pairs = [setting.partition("=") for _, setting in settings_of(extra_args, ("--trace-config",))]
+    settings = [(name, value) for name, _, value in pairs]
+    environment = dict(base)
+    if ("mode", "opentelemetry") in settings:
+        url = dict(settings).get("opentelemetry,url", DEFAULT_TRACES_URL)
+        environment.setdefault("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)
+        attributes = [value for name, value in settings if name == "opentelemetry,resource"]
+        environment.setdefault("OTEL_RESOURCE_ATTRIBUTES", ",".join(attributes))
+    return environment
+
+
+def _missing_message(missing: list[str], searched: list[Path]) -> str:
+    packages = [
+        name.removesuffix(".so.1.0") if name.startswith("libpython") else DEBIAN_PACKAGES.get(name)
+        for name in missing
+    ]
+    known = " ".join(filter(None, packages))
+    hint = f"; on Debian: apt-get install {known}" if known else ""
+    folders = ", ".join(map(str, searched))
+    return (
+        f"Triton's Python backend needs {' and '.join(missing)}, found neither in {folders} "
+        f"nor by the system's loader{hint}"
+    )
+
+
+def shared_memory_shortage(free_bytes: int | None = None) -> str | None:
+    """Return a warning if `SHARED_MEMORY` may be too small for tensors, else None."""
+    if free_bytes is None:
+        try:
+            status = os.statvfs(SHARED_MEMORY)
+        except OSError:
+            return f"{SHARED_MEMORY} is missing: Triton's Python models cannot exchange tensors"
+        free_bytes = status.f_bavail * status.f_frsize
+    if free_bytes >= 256 << 20:
+        return None
+    return (
+        f"{SHARED_MEMORY} has only {free_bytes >> 20} MiB free and every tensor passes through "
+        "it; in a container, start it with --shm-size=1g"
+    )
+
+
+def _prepended(first: str, rest: str | None) -> str:
+    return f"{first}{os.pathsep}{rest}" if rest else first

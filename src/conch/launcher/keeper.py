@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.healing import Backoff, frozen, sick_models, stopped_since
 from conch.launcher.logs import LOGGER
-from conch.launcher.stubs import ServerProcesses
+from conch.launcher.process import ServerProcesses
 from conch.wire.errors import ServerError
 
 LOOK_S = 0.1
@@ -41,14 +41,11 @@ class Keeper:
         first: Mapping[int, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with the processes that the server was ready with; `look` lists them.
+        """Begin with the models' processes when the server became ready, by id: `first`.
 
-        Args:
-            entry_points: models that answer requests after their `execute`; Triton lets these
-                requests wait without end when the process has died.
-            heals: times that each model got new processes, to add to.
-            first: the models' processes when the server became ready, by id; one of them may have
-                died since.
+        One of them may have died since. `entry_points` answer requests after their `execute`:
+        Triton lets these requests wait without end when the process has died. `heals` counts the
+        times that each model got new processes.
         """
         self._server, self._endpoints, self._clock = processes, endpoints, clock
         self._entry_points, self._load_timeout_s = entry_points, load_timeout_s
@@ -57,7 +54,7 @@ class Keeper:
         self._closed = threading.Event()
         self._healing: dict[str, Future[set[int] | None]] = {}
         self._unhealed: dict[str, str] = {}
-        """What happened to the models that could not be loaded again."""
+        """Faults of the models that could not be loaded again, by model."""
         self._failures: Counter[str] = Counter()
         self._backoffs: defaultdict[str, Backoff] = defaultdict(lambda: Backoff(HEALTHY_S))
         self._stopped: dict[int, float] = {}

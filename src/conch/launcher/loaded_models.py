@@ -8,11 +8,11 @@ from conch import packaged
 from conch.families import all_components
 from conch.families.family import WeightsPackage
 from conch.launcher.admin import headers_for
-from conch.launcher.chosen_weights import components_with_weights, overruled
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
+from conch.launcher.variants import components_with_weights, overruled
 from conch.wire.entry_points import ENTRY_POINTS, OnDemandSettings
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
@@ -57,13 +57,13 @@ def without_weights(
     See `served_config` for `model_config`. The models in `chosen` get other weights.
     """
     missing = {name: lack for name, package in optional().items() if (lack := package.lacking)}
-    found = {}
+    remedies = {}
     for repository in repositories:
         for name, package in missing.items():
             path = served_config(repository / name, model_config)
             if name not in chosen and path is not None and _takes_the_default(path):
-                found[name] = packaged.missing(package)
-    return found
+                remedies[name] = packaged.missing(package)
+    return remedies
 
 
 def _takes_the_default(path: Path) -> bool:
@@ -76,9 +76,9 @@ def _takes_the_default(path: Path) -> bool:
 def on_demand(models: Collection[str], chosen: Collection[str] = ()) -> tuple[str, ...]:
     """Return the sorted ones of a server's models that need not be loaded at its start.
 
-    These are the components that neither a recording nor live audio needs without options. Models
-    that are not declared are not among them, nor those in `chosen`, whose weights somebody chose;
-    and none is without `speech`, which loads them.
+    Left out are models that a recording or live audio needs without options, that no family
+    declares, or that are `chosen`, as somebody chose their weights. Without `speech`, which loads
+    them, there are none.
     """
     if ENTRY_POINTS[0] not in models:
         return ()

@@ -5,29 +5,33 @@ from importlib import metadata
 from pathlib import Path
 
 from conch.launcher.admin import with_component_key
-from conch.launcher.aliases import check_aliases
-from conch.launcher.chosen_weights import (
-    components_with_weights,
-    voices_environment,
-    with_weights_found,
-)
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import require_free, resolve_host
-from conch.launcher.environment import (
+from conch.launcher.installation import (
+    Installation,
+    check_numpy,
+    find_installation,
     server_environment,
     shared_memory_shortage,
     trace_environment,
+    wheel_root,
 )
-from conch.launcher.installation import Installation, check_numpy, find_installation, wheel_root
 from conch.launcher.loaded_models import on_demand, with_weights
 from conch.launcher.logs import LOGGER
-from conch.launcher.named_models import copies, with_named_found
 from conch.launcher.repositories import (
     check_models,
     check_repository,
     check_unique,
     model_names,
     models_with_config,
+)
+from conch.launcher.variants import (
+    check_aliases,
+    components_with_weights,
+    copies,
+    voices_environment,
+    with_named_folders,
+    with_weight_folders,
 )
 from conch.wire.entry_points import CODE, CODE_VARIABLE, DECODER_VARIABLE, SERVED_VARIABLE
 from conch.wire.needs import decoder_of_chosen
@@ -47,11 +51,7 @@ class Preparation:
 
 
 def prepare(config: ServerConfig, component_key: str) -> Preparation:
-    """Check the settings and this machine.
-
-    Raise a ConfigError if chosen weights are missing or incomplete, and a ServerError that says why
-    the server cannot start otherwise.
-    """
+    """Check the settings and this machine; errors are those of `TritonServer.start`."""
     address = resolve_host(config.host)
     for option, port in config.ports().items():
         if port:
@@ -62,7 +62,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     check_unique(repositories)
     check_models(repositories, config.models)
     check_aliases(repositories, config.also_as)
-    config = with_weights(with_weights_found(with_named_found(config)))
+    config = with_weights(with_weight_folders(with_named_folders(config)))
     if name := config.model_config:
         models = ", ".join(models_with_config(repositories, name))
         LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)

@@ -15,14 +15,14 @@ NAMES = ("bls_models", "component_models")
 def shipped_repositories() -> tuple[Path, ...]:
     """Return the two repositories, of the installed wheel or of the checkout."""
     package = Path(conch.__file__).resolve().parent
-    places = (package / "_models", package.parent.parent)
-    for place in places:
-        repositories = tuple(place / name for name in NAMES)
+    parents = (package / "_models", package.parent.parent)
+    for parent in parents:
+        repositories = tuple(parent / name for name in NAMES)
         if all(path.is_dir() for path in repositories):
             return repositories
     raise ServerError(
         f"the model repositories {' and '.join(NAMES)} are in neither of "
-        f"{', '.join(map(str, places))}: name yours with --model-repository"
+        f"{', '.join(map(str, parents))}: name yours with --model-repository"
     )
 
 
@@ -49,20 +49,19 @@ def model_names(repositories: Iterable[Path]) -> tuple[str, ...]:
 
 def check_unique(repositories: Iterable[Path]) -> None:
     """Check that no two repositories have a model of one name: Triton would load neither."""
-    found: dict[str, Path] = {}
+    owners: dict[str, Path] = {}
     for repository in repositories:
         for name in model_names([repository]):
-            if name in found:
+            if name in owners:
                 raise ServerError(
-                    f"model {name!r} is in two model repositories, {found[name]} and {repository}: "
-                    "remove one of them, or serve a repository of all components in place of "
+                    f"model {name!r} is in two model repositories, {owners[name]} and {repository}"
+                    ": remove one of them, or serve a repository of all components in place of "
                     "Conch's: conch serve --model-repository"
                 )
-            found[name] = repository
+            owners[name] = repository
 
 
 def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
-    """Check that the repositories have models of these names."""
     there = model_names(repositories)
     for name in names:
         if name not in there:
@@ -109,14 +108,14 @@ def link_model(model: Path, made: Path, config: str | None) -> None:
 
 def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ...]:
     """Return the sorted names of the models that have a `configs/NAME.pbtxt`."""
-    found: dict[str, list[str]] = {}
+    by_config: dict[str, list[str]] = {}
     for repository in repositories:
         for path in repository.glob("*/configs/*.pbtxt"):
-            found.setdefault(path.stem, []).append(path.parent.parent.name)
-    if name not in found:
+            by_config.setdefault(path.stem, []).append(path.parent.parent.name)
+    if name not in by_config:
         # Triton would serve the usual configs without a warning.
-        there = [f"{key} (of {', '.join(sorted(found[key]))})" for key in sorted(found)]
+        there = [f"{key} (of {', '.join(sorted(by_config[key]))})" for key in sorted(by_config)]
         raise ServerError(
             f"no model has a configs/{name}.pbtxt; found: {', '.join(there) or 'none'}"
         )
-    return tuple(sorted(found[name]))
+    return tuple(sorted(by_config[name]))

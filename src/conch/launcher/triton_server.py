@@ -9,24 +9,21 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from conch.launcher import diagnosis, warmth
+from conch.launcher import logs, warmth
 from conch.launcher.admin import callers_restrictions, new_key, own_restrictions, without_keys
-from conch.launcher.aliases import with_aliases
-from conch.launcher.chosen_weights import with_chosen_weights
-from conch.launcher.command import server_command
-from conch.launcher.config import ServerConfig
+from conch.launcher.config import ServerConfig, server_command
 from conch.launcher.endpoints import Endpoints, pick_free
 from conch.launcher.healing import Backoff, frozen, stopped_since
 from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.loaded_models import settings_for
 from conch.launcher.logs import LOGGER, tail
-from conch.launcher.named_models import with_named_models
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
+from conch.launcher.variants import with_aliases, with_chosen_weights, with_named_models
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
-from conch.wire.voices import REFERENCES
+from conch.wire.synthesis import REFERENCES
 
 PORT_ATTEMPTS = 5
 """Start attempts, each on other ports, before a lost port is an error."""
@@ -55,11 +52,7 @@ class TritonServer:
     """
 
     def __init__(self, config: ServerConfig) -> None:
-        """Prepare a server; nothing runs before `start`.
-
-        Raises:
-            ServerError: `config.extra_args` restrict an API in a way that Triton refuses.
-        """
+        """Prepare a server, which `start` runs; raise a ServerError for wrong restrictions."""
         self.config = config
         self._preparation: Preparation | None = None
         self._process: ServerProcess | None = None
@@ -86,9 +79,8 @@ class TritonServer:
     def start(self) -> None:
         """Start the server and wait until all its models are ready.
 
-        Raises:
-            ConfigError: chosen weights are missing or incomplete.
-            ServerError: the server cannot start; the message says why.
+        Raise a ConfigError if chosen weights are missing or incomplete, and a ServerError that says
+        why the server cannot start otherwise.
         """
         if self._process is not None:
             raise ServerError("this server was started before: make a new TritonServer")
@@ -109,18 +101,13 @@ class TritonServer:
     def stop(self) -> None:
         """Let requests in flight finish, stop the server and remove all it left behind.
 
-        Do nothing if no server runs. Ctrl-C kills the server at once.
-
-        Raises:
-            ServerError: a process survives.
+        Do nothing if no server runs. Ctrl-C kills the server at once. A process that survives is a
+        ServerError.
         """
         self._end(self.config.stop_timeout_s)
 
     def kill(self) -> None:
-        """Kill every process of the server; call `stop` afterwards all the same.
-
-        A signal handler may call this, also while `stop` waits.
-        """
+        """Kill every process, from a signal handler too; call `stop` afterwards all the same."""
         if process := self._process:  # a thread that restarts the server may clear it meanwhile
             process.kill()
 
@@ -272,10 +259,10 @@ class TritonServer:
             if process.popen.poll() is not None:
                 process.end(0)
                 raise self._start_failure(process)
-            if reason := diagnosis.stub_failure(process.log.lines()):
+            if reason := logs.stub_failure(process.log.lines()):
                 raise ServerError(reason)
             if time.monotonic() >= deadline:
-                loading = diagnosis.models_loading(process.log.lines())
+                loading = logs.models_loading(process.log.lines())
                 what = f"; still loading: {', '.join(loading)}" if loading else ""
                 raise ServerError(f"the server was not ready within {timeout_s:g} s{what}")
             time.sleep(POLL_S)
@@ -283,8 +270,8 @@ class TritonServer:
 
     def _start_failure(self, process: ServerProcess) -> ServerError:
         lines = process.log.lines()
-        reason = diagnosis.explain_exit(lines, process.popen.returncode)
-        if diagnosis.lost_port_race(lines) and 0 in self.config.ports().values():
+        reason = logs.explain_exit(lines, process.popen.returncode)
+        if logs.lost_port_race(lines) and 0 in self.config.ports().values():
             return _PortLostError(reason)
         if process.popen.returncode < 0:
             return _CrashError(reason)
@@ -321,7 +308,7 @@ class TritonServer:
             keeper.close()
         if ended.is_set():
             return ""
-        how = diagnosis.describe_exit(process.popen.poll())
+        how = logs.describe_exit(process.popen.poll())
         log = self.log_tail()
         return f"tritonserver ended by itself ({how}); the last lines of its log:\n{log}"
 

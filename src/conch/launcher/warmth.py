@@ -65,7 +65,7 @@ def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:
 
     The samples have 16 bits and 16 kHz. With a mode the request is a live stream of one chunk.
     """
-    place = {"sequence_id": STREAM_ID, "sequence_start": True, "sequence_end": True}
+    position = {"sequence_id": STREAM_ID, "sequence_start": True, "sequence_end": True}
     tensor = {
         "name": "PCM16",
         "shape": [1, len(pcm16) // 2],
@@ -74,7 +74,7 @@ def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:
     }
     head = json.dumps(
         {
-            "parameters": {**options, **(place if "mode" in options else {})},
+            "parameters": {**options, **(position if "mode" in options else {})},
             "inputs": [tensor],
             "outputs": [{"name": "RESULT"}],
         }

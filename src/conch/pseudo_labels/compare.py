@@ -64,12 +64,12 @@ def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[TextPai
     segment, else of the transcripts, else English.
     """
     spans_a, spans_b = _by_span(a.segments), _by_span(b.segments)
-    found = []
+    pairs = []
     for span in sorted({*spans_a, *spans_b}):
         one, other = spans_a.get(span, _NO_SEGMENT), spans_b.get(span, _NO_SEGMENT)
         spoken = language_of(language, one.language, other.language, a.language, b.language)
-        found.append(_stretch(*span, one.text, other.text, spoken))
-    return found
+        pairs.append(_stretch(*span, one.text, other.text, spoken))
+    return pairs
 
 
 def _by_span(segments: Sequence[Segment]) -> dict[tuple[float, float], Segment]:
@@ -80,15 +80,15 @@ def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) 
     scoring = Scoring.of("cer", language)
     # A line of a manifest holds no tab or line end.
     text_a, text_b = " ".join(text_a.split()), " ".join(text_b.split())
-    found = word_errors(text_a, text_b, scoring)
+    counts = word_errors(text_a, text_b, scoring)
     # Without a reference nothing is counted, and then any text is an error.
-    errors = found.errors if found.words else len(scoring.tokens(text_b))
+    errors = counts.errors if counts.words else len(scoring.tokens(text_b))
     return TextPair(
         start=start,
         end=end,
         text_a=text_a,
         text_b=text_b,
         language=language,
-        characters=found.words,
+        characters=counts.words,
         errors=errors,
     )

@@ -1,4 +1,4 @@
-"""Write the texts that two recognisers agree on as a manifest, and the rest to another file."""
+"""Write labels: texts that two recognisers agree on, and how accurate they are by references."""
 
 import hashlib
 import io
@@ -15,8 +15,18 @@ from conch.bulk.inputs import Source, read_audio, sources_of
 from conch.bulk.storage import storage_errors, without_secrets
 from conch.component.waveform import SAMPLE_RATE
 from conch.pseudo_labels.compare import Side, TextPair
-from conch.pseudo_labels.journal import Entry
-from conch.scoring.manifest import spread
+from conch.pseudo_labels.journal import Entry, path_in
+from conch.scoring.error_rates import (
+    Scoring,
+    WordErrors,
+    language_of,
+    number,
+    percent,
+    pooled,
+    table,
+    word_errors,
+)
+from conch.scoring.manifest import ManifestEntry, read_manifest, spread
 from conch.whole import made_whole
 from conch.wire.errors import AudioError, BulkError
 from conch.wire.options import RecognitionOptions
@@ -28,21 +38,18 @@ REJECTED = ("path", "start", "end", "language", "cer", "reason", "text_a", "text
 """There is no column `text`, so that training cannot use it as a manifest."""
 
 Row = Mapping[str, str]
+THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelFilter:
-    """What is kept, and how."""
+    """The rule by which texts become labels."""
 
     max_cer: float
     text: Side = "a"
     """Recogniser whose text is the label."""
     cut: Path | None = None
     """Folder for the audio of segments; None labels whole files."""
-
-    def is_kept(self, stretch: TextPair) -> bool:
-        """Return whether a stretch gets a label."""
-        return stretch.is_kept(self.max_cer)
 
 
 def sources_to_label(
@@ -66,21 +73,9 @@ def sources_to_label(
             raise BulkError(f"{name}: not a file on this machine; a label needs a local path")
     kept = [item for item in sources if values.items() <= item.columns.items()]
     if not kept:
-        asked = " and ".join(f"{key} {value}" for key, value in values.items())
-        raise BulkError(f"no line of a manifest has {asked}")
+        conditions = " and ".join(f"{key} {value}" for key, value in values.items())
+        raise BulkError(f"no line of a manifest has {conditions}")
     return spread(kept, limit)
-
-
-def problem_of_name(source: Source, manifest: Path) -> str:
-    """Return why a manifest cannot hold the path of a recording; empty if it can."""
-    name = _path_in(Path(source.path), manifest)
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "the file's name is not UTF-8, and a manifest cannot hold it"
-    if "\t" in name or name.splitlines() != [name] or name.strip() != name:
-        return "the file's name has a tab, an end of line or a space at an end"
-    return ""
 
 
 def write_labels(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, Entry]]) -> None:
@@ -96,17 +91,17 @@ def write_labels(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, E
 
     def rows() -> Iterator[Row]:
         for source, entry in pairs:
-            kept = [item for item in entry.stretches if rule.is_kept(item)]
+            kept = [item for item in entry.stretches if item.is_kept(rule.max_cer)]
             path = Path(source.path)
             paths = _cut(source, kept, rule.cut) if rule.cut else [path] * len(kept)
             for stretch, audio in zip(kept, paths, strict=True):
                 yield {
                     **source.columns,
                     **_cells(stretch),
-                    "path": _path_in(audio, out),
+                    "path": path_in(audio, out),
                     "duration": f"{stretch.seconds:.2f}",
                     "text": stretch.text(rule.text),
-                    "recording": _path_in(path, out),
+                    "recording": path_in(path, out),
                 }
 
     _write(out, columns, rows())
@@ -117,13 +112,13 @@ def write_rejected(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source,
 
     def rows() -> Iterator[Row]:
         for source, entry in entries:
-            path = {"path": _path_in(Path(source.path), out)}
+            path = {"path": path_in(Path(source.path), out)}
             if entry.error:
                 yield {**path, "reason": " ".join(entry.error.split())}
             elif not entry.stretches:
                 yield {**path, "reason": "no speech"}
             for stretch in entry.stretches:
-                if not rule.is_kept(stretch):
+                if not stretch.is_kept(rule.max_cer):
                     yield {**path, **_cells(stretch), "reason": _reason(stretch)}
 
     _write(out, REJECTED, rows())
@@ -145,12 +140,6 @@ def _cells(stretch: TextPair) -> Row:
         "text_a": stretch.text_a,
         "text_b": stretch.text_b,
     }
-
-
-def _path_in(path: Path, manifest: Path) -> str:
-    """Return a path as a manifest names it: from its own folder, if it is in there."""
-    folder = manifest.absolute().parent
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def _write(out: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -188,3 +177,74 @@ def _cut(source: Source, kept: Sequence[TextPair], folder: Path) -> list[Path]:
     except AudioError as error:
         raise BulkError(f"{source.path}: {error}") from None
     return paths
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLabel:
+    """One label with its reference."""
+
+    stretch: TextPair
+    errors: WordErrors
+
+
+def judged(
+    entries: Sequence[tuple[Source, Entry]], references: Path, text: Side = "a"
+) -> list[JudgedLabel]:
+    """Return the recordings that have a reference, with the errors of their labels.
+
+    `entries` are recordings without an error, each as a whole.
+    """
+    known: Mapping[Path, ManifestEntry] = {
+        item.path.resolve(): item for item in read_manifest(references) if item.text
+    }
+    labels = []
+    for source, entry in entries:
+        reference = known.get(Path(source.path).resolve())
+        if reference is None:
+            continue
+        for stretch in entry.stretches:
+            language = language_of(reference.language, stretch.language)
+            scoring = Scoring.of("auto", language)
+            labels.append(
+                JudgedLabel(stretch, word_errors(reference.text, stretch.text(text), scoring))
+            )
+    if not labels:
+        raise BulkError(f"--references {references} has no text of any of these recordings")
+    return labels
+
+
+def markdown(items: Sequence[JudgedLabel], max_cer: float) -> str:
+    """Return a table of what each threshold keeps, and of everything in its last row.
+
+    Labels that are judged in words and those that are judged in characters have a table each.
+    """
+    titles = sorted({item.errors.scoring.title for item in items})
+    metrics = sorted({item.errors.scoring.metric for item in items}, reverse=True)
+    tables = [
+        _table([item for item in items if item.errors.scoring.metric == metric], metric, max_cer)
+        for metric in metrics
+    ]
+    line = f"Error rates against the references: {'; '.join(titles)}."
+    return "\n\n".join([*tables, line]) + "\n"
+
+
+def _table(items: Sequence[JudgedLabel], metric: str, max_cer: float) -> str:
+    columns = ["max CER", "kept", "hours", "hours %", f"{metric.upper()} %", "without an error %"]
+    rows = []
+    for threshold in sorted({*THRESHOLDS, max_cer}):
+        kept = [item for item in items if item.stretch.is_kept(threshold)]
+        rows.append([f"{threshold:g}", *_accuracy_cells(kept, items)])
+    rows.append(["all", *_accuracy_cells(items, items)])
+    return table(columns, rows)
+
+
+def _accuracy_cells(kept: Sequence[JudgedLabel], items: Sequence[JudgedLabel]) -> list[str]:
+    seconds, all_s = (sum(item.stretch.seconds for item in group) for group in (kept, items))
+    perfect = sum(item.errors.errors == 0 for item in kept)
+    return [
+        str(len(kept)),
+        number(seconds / 3600, 2),
+        number(100 * seconds / all_s if all_s else None),
+        percent(pooled(item.errors for item in kept).wer),
+        number(100 * perfect / len(kept) if kept else None),
+    ]

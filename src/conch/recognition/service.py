@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import numpy as np
 
-from conch.audio.workers import prepare
+from conch.audio.intake import prepare
 from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.metrics import Metric

@@ -1,4 +1,4 @@
-"""Manifests of recordings, error rates and tables: what compares recognised texts."""
+"""Manifests of recordings and error rates: what compares recognised texts."""
 
 import importlib.util
 

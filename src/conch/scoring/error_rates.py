@@ -1,4 +1,4 @@
-"""Error rates in words or characters, by language."""
+"""Error rates in words or characters, by language, and tables of them in Markdown."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ _LEFT = str.maketrans("於著徵夥拋乾摺", "于着征伙抛干折")
 Normaliser = Literal["English", "basic", "Chinese"]
 """Normaliser that both sides of a comparison pass: one of Whisper's two, for Chinese the basic one
 after traditional characters became simplified ones."""
+NOTHING = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,6 @@ class WordErrors:
 
     @property
     def wer(self) -> float | None:
-        """The error rate as a fraction; None without a reference."""
         return round(self.errors / self.words, 6) if self.words else None
 
 
@@ -159,19 +159,18 @@ def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORD
         return WordErrors(scoring=scoring)
     import jiwer
 
-    found = jiwer.process_words(" ".join(words), " ".join(scoring.tokens(hypothesis)))
-    counts = (found.substitutions, found.deletions, found.insertions)
+    alignment = jiwer.process_words(" ".join(words), " ".join(scoring.tokens(hypothesis)))
+    counts = (alignment.substitutions, alignment.deletions, alignment.insertions)
     return WordErrors(len(words), *counts, scoring)
 
 
 def pooled(errors: Iterable[WordErrors]) -> WordErrors:
-    """Return the sums of all counts."""
-    found = list(errors)
+    counted = list(errors)
     return WordErrors(
-        sum(item.words for item in found),
-        sum(item.substitutions for item in found),
-        sum(item.deletions for item in found),
-        sum(item.insertions for item in found),
+        sum(item.words for item in counted),
+        sum(item.substitutions for item in counted),
+        sum(item.deletions for item in counted),
+        sum(item.insertions for item in counted),
     )
 
 
@@ -203,11 +202,11 @@ def accuracy(errors: Sequence[tuple[str, WordErrors]]) -> Accuracy:
 
 
 def _by_source(errors: Sequence[tuple[str, WordErrors]]) -> dict[str, float | None]:
-    found: dict[str, list[WordErrors]] = {}
+    by_source: dict[str, list[WordErrors]] = {}
     for source, item in errors:
         if source:
-            found.setdefault(source, []).append(item)
-    return {source: pooled(items).wer for source, items in found.items()}
+            by_source.setdefault(source, []).append(item)
+    return {source: pooled(items).wer for source, items in by_source.items()}
 
 
 def word_error_rate(
@@ -240,5 +239,25 @@ def _whispers(is_english: bool) -> Callable[[str], str]:
     from whisper_normalizer.basic import BasicTextNormalizer
     from whisper_normalizer.english import EnglishTextNormalizer
 
-    found: Callable[[str], str] = EnglishTextNormalizer() if is_english else BasicTextNormalizer()
-    return found
+    normaliser: Callable[[str], str] = (
+        EnglishTextNormalizer() if is_english else BasicTextNormalizer()
+    )
+    return normaliser
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table: the first column aligned left, the numbers right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
+    """Return a number with `digits` decimals, or a dash for None."""
+    if value is None:
+        return NOTHING
+    return f"{value:{'+' if sign else ''}.{digits}f}"
+
+
+def percent(fraction: float | None, *, sign: bool = False) -> str:
+    """Return a fraction in percent with two decimals, or a dash for None."""
+    return number(None if fraction is None else 100 * fraction, 2, sign=sign)

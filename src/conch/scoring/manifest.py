@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class ManifestEntry:
     """One line of a manifest."""
 
     path: Path
@@ -25,7 +25,7 @@ class Utterance:
     """Code of the language spoken; empty if the manifest has none."""
 
 
-def read_manifest(file: Path) -> list[Utterance]:
+def read_manifest(file: Path) -> list[ManifestEntry]:
     """Return the utterances of a manifest, one per line after a header line.
 
     Tabs separate the columns. `path` and `text` are required, `split`, `source` and `language` are
@@ -37,7 +37,7 @@ def read_manifest(file: Path) -> list[Utterance]:
     except (OSError, UnicodeDecodeError) as error:
         raise BenchError(f"manifest {file} cannot be read: {error}") from None
     return [
-        Utterance(
+        ManifestEntry(
             path=file.parent / fields["path"].strip(),
             text=fields["text"].strip(),
             split=fields.get("split", ""),
@@ -73,12 +73,12 @@ def manifest_rows(
 
 
 def select(
-    utterances: Sequence[Utterance],
+    utterances: Sequence[ManifestEntry],
     *,
     split: str | None = None,
     source: str | None = None,
     limit: int | None = None,
-) -> list[Utterance]:
+) -> list[ManifestEntry]:
     """Return the utterances of a split and a source, at most `limit` of them.
 
     A limit takes the middle line of each of `limit` equal stretches of the remaining lines. So the
@@ -105,4 +105,4 @@ def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
     """Return the middle item of each of `limit` equal stretches; all items without a limit."""
     if limit is None or limit >= len(items):
         return list(items)
-    return [items[(2 * place + 1) * len(items) // (2 * limit)] for place in range(limit)]
+    return [items[(2 * index + 1) * len(items) // (2 * limit)] for index in range(limit)]

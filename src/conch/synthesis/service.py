@@ -31,8 +31,15 @@ from conch.families.family import Synthesizer
 from conch.synthesis.speaking import Growth, Speaking
 from conch.wire.errors import AudioError, OptionError, TextError
 from conch.wire.known_speakers import KnownSpeaker
-from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
-from conch.wire.voices import REFERENCES, reference_of, synthesizer_of
+from conch.wire.synthesis import (
+    DEFAULT_VOICE,
+    REFERENCES,
+    Spoken,
+    SpokenSentence,
+    SynthesisOptions,
+    reference_of,
+    synthesizer_of,
+)
 
 MODE = "synthesis"
 SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")

@@ -20,8 +20,8 @@ from conch.bls.service import Responder
 from conch.component import Array
 from conch.triton.memory import watch
 from conch.triton.tracing import RequestSpan
-from conch.wire import component_calls, foreign
-from conch.wire.entry_points import SERVED_VARIABLE
+from conch.wire import entry_points, foreign
+from conch.wire.entry_points import SERVED_VARIABLE, ChunkPosition
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -33,7 +33,6 @@ from conch.wire.errors import (
     out_of_shared_memory,
 )
 from conch.wire.needs import missing
-from conch.wire.stream_place import StreamPlace
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +96,7 @@ class TritonComponents:
 
         timeout_s, number = call.queue_timeout_s(), {}
         if self._hangs.traits(call.model).in_flight:
-            number = {component_calls.NUMBER: next(_numbers)}
+            number = {entry_points.CALL_NUMBER: next(_numbers)}
         made = loop.run_in_executor(pool, self._call, call, number, timeout_s, give_up)
         try:
             return await asyncio.wait_for(made, None if is_own else POST_PATIENCE_S)
@@ -106,7 +105,7 @@ class TritonComponents:
             if hung is None or (task and task.cancelling()):
                 if number:
                     with suppress(RuntimeError):  # the threads are closed
-                        self._ends.submit(_leave, call, number[component_calls.NUMBER])
+                        self._ends.submit(_leave, call, number[entry_points.CALL_NUMBER])
                 raise
             raise hung from None
         except TimeoutError as error:
@@ -137,7 +136,7 @@ class TritonComponents:
             model_name=call.model,
             inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
             requested_output_names=list(call.outputs),
-            parameters={**call.parameters, **number, **component_calls.own_key()},
+            parameters={**call.parameters, **number, **entry_points.own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **(_sequence(call.place) if call.place else {}),
         )
@@ -157,7 +156,7 @@ def _leave(call: Call, number: int) -> None:
         model_name=call.model,
         inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
         requested_output_names=[],
-        parameters={component_calls.LEAVES: number, **component_calls.own_key()},
+        parameters={entry_points.LEAVING_CALL: number, **entry_points.own_key()},
     ).exec()
 
 
@@ -200,7 +199,7 @@ def _is_ready(model: str) -> bool:
     the text of its error after the server has freed it.
     """
     request = pb_utils.InferenceRequest(
-        model_name=model, inputs=[], requested_output_names=[], parameters=component_calls.own_key()
+        model_name=model, inputs=[], requested_output_names=[], parameters=entry_points.own_key()
     )
     response = request.exec()
     return not (response.has_error() and _is_missing(model, response.error().message()))
@@ -214,7 +213,7 @@ def _size(value: Array | Tensor) -> int:
     return array.nbytes if array.dtype != np.object_ else sum(map(len, array.ravel()))
 
 
-def _sequence(place: StreamPlace) -> dict[str, Any]:
+def _sequence(place: ChunkPosition) -> dict[str, Any]:
     start = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START if place.starts else 0
     end = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END if place.ends else 0
     return {"correlation_id": place.stream_id, "flags": start | end}

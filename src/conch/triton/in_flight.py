@@ -15,7 +15,7 @@ from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.requests import component_response, rows_of
 from conch.triton.statuses import triton_error
-from conch.wire import component_calls
+from conch.wire import entry_points
 from conch.wire.errors import DeadlineError, RequestCancelledError
 
 LOOK_S = 0.05
@@ -67,8 +67,8 @@ class _Request:
     def start(self, component: Starting) -> None:
         try:
             rows = rows_of(self._request)
-            self._let_leave(rows[0].parameters.get(component_calls.LEAVES))
-            self._keep_number(rows[0].parameters.get(component_calls.NUMBER, 0))
+            self._let_leave(rows[0].parameters.get(entry_points.LEAVING_CALL))
+            self._keep_number(rows[0].parameters.get(entry_points.CALL_NUMBER, 0))
             for row in rows:
                 self._answers.append(component.start(row, self._reason))
         except Exception as error:

@@ -13,7 +13,7 @@ from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.refused import sequence_ends
 from conch.triton.statuses import triton_error
-from conch.wire import component_calls
+from conch.wire import entry_points
 from conch.wire.errors import InvalidRequestError
 
 
@@ -45,10 +45,10 @@ def rows_of(request: Any) -> list[Row]:
     parameters = json.loads(request.parameters() or "{}")
     # First, so that a stranger's tensors go no further.
     try:
-        _check_caller(parameters.pop(component_calls.KEY, ""))
+        _check_caller(parameters.pop(entry_points.COMPONENT_KEY, ""))
     except InvalidRequestError:
         if sequence_flags(request) == (True, False):
-            sequence_ends.end(request, component_calls.own_key())
+            sequence_ends.end(request, entry_points.own_key())
         raise
     inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     size = next(iter(inputs.values())).shape[0]
@@ -62,12 +62,12 @@ def rows_of(request: Any) -> list[Row]:
 
 def _check_caller(sent: Any) -> None:
     """Check that a call has the key of this server, if it has one."""
-    key = component_calls.own_key().get(component_calls.KEY, "")
+    key = entry_points.own_key().get(entry_points.COMPONENT_KEY, "")
     if key and not hmac.compare_digest(key.encode(), str(sent).encode()):
         raise InvalidRequestError(
             "components take calls of speech and speech_stream alone; for tests and benchmarks "
             "conch serve --open-components, or a tritonserver without the environment variable "
-            f"{component_calls.KEY_VARIABLE}, opens them to any client"
+            f"{entry_points.COMPONENT_KEY_VARIABLE}, opens them to any client"
         )
 
 

@@ -26,7 +26,6 @@ _UNSAFE = re.compile(r"[^\w.:/+=@-]", re.ASCII)
 
 
 def made_id() -> str:
-    """Return a new id, for a request that has none."""
     return f"req_{secrets.token_hex(12)}"
 
 
@@ -56,12 +55,12 @@ def from_line(text: str) -> Fields | None:
     if not text.startswith(_PREFIX):
         return None
     try:
-        found: dict[str, Any] = json.loads(text.removeprefix(_PREFIX))
+        fields: dict[str, Any] = json.loads(text.removeprefix(_PREFIX))
         # Another model may write what only begins alike, and every line has to be shown.
-        short(found)
+        short(fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return found if "request" in found else None
+    return fields if "request" in fields else None
 
 
 def short(fields: Fields) -> str:

@@ -1,9 +1,17 @@
-"""The BLS models of a server, which call its components, and their environment."""
+"""The BLS models of a server: their names, their environment, and the parameters of their calls.
+
+The component key is that of `speech`; no other client has it. A number lets a call leave before its
+end a component whose rows are in flight together: Triton cancels no call that a model has made, so
+another call names it. That helps where it can: a call that has gone to another instance, or comes
+later, does not leave.
+"""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 ENTRY_POINTS = ("speech", "speech_stream")
 """Entry points of recognition."""
@@ -22,6 +30,18 @@ CODE_VARIABLE = "CONCH_CODE"
 """Environment variable of `tritonserver`: the folder of the code that has started it."""
 ON_DEMAND_VARIABLE = "CONCH_ON_DEMAND"
 """Environment variable of `tritonserver`, with `OnDemandSettings`."""
+COMPONENT_KEY_VARIABLE = "CONCH_COMPONENT_KEY"
+"""Environment variable of `tritonserver`: its models inherit the key. Without it, components answer
+any client."""
+COMPONENT_KEY = "component_key"
+"""Request parameter of each call of a component."""
+CALL_NUMBER = "call_number"
+"""Request parameter: the number of a call, an integer that no other call of the server has."""
+LEAVING_CALL = "call_leaves"
+"""Request parameter: the number of the call that nobody waits for any more."""
+HEALTH = "health"
+"""Request parameter that asks for the components. Such a request needs no audio; it has any tensor
+of the model."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +55,51 @@ class OnDemandSettings:
     """Headers with the key of this API."""
 
     def to_environment(self) -> dict[str, str]:
-        """Return the environment variable; none without components."""
         return {ON_DEMAND_VARIABLE: json.dumps(asdict(self))} if self.models else {}
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "OnDemandSettings":
         return cls(**json.loads(environment.get(ON_DEMAND_VARIABLE, "{}")))
+
+
+def own_key() -> dict[str, str]:
+    """Return the request parameter that components ask for; none where they are open."""
+    key = os.environ.get(COMPONENT_KEY_VARIABLE)
+    return {COMPONENT_KEY: key} if key else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPosition:
+    """The position of a chunk in its stream, as Triton's sequence batcher has it."""
+
+    stream_id: str
+    starts: bool
+    ends: bool
+
+
+class Health(NamedTuple):
+    """The answer of `speech` about its components.
+
+    Triton calls a model ready whose process has died or hangs. `speech` knows better.
+    """
+
+    away: tuple[str, ...]
+    """The components whose calls wait."""
+    on_demand: tuple[str, ...] = ()
+    """The components that are loaded when a request needs them."""
+    models: tuple[str, ...] = ()
+    """The values of the option `model`."""
+    voices: tuple[str, ...] = ()
+    """Voices as `conch.families.add_voices` takes them."""
+
+    def to_json(self) -> str:
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Health":
+        """Return what `to_json` wrote; raise a ValueError for another text."""
+        data = json.loads(text)
+        if not isinstance(data, dict) or not isinstance(data.get("away"), list):
+            raise ValueError("no answer about components")
+        # A server of an earlier version says less.
+        return cls(*(tuple(map(str, data.get(name, ()))) for name in cls._fields))

@@ -3,13 +3,19 @@
 Triton has fewer statuses than there are kinds of errors. The text of an error answer therefore
 begins with a code: `INVALID_OPTION: option 'nbest' …`. `to_wire` writes this text and `from_wire`
 reads it.
+
+A gateway answers with JSON: `{"error": {message, type, param, code}}`. It writes the code of an
+error of the server, and Conch's client makes the same error of it (`from_answer`). The gateway's
+own errors follow from their HTTP status.
 """
 
+import contextlib
+import json
 import logging
 import re
 import secrets
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from conch.wire.foreign import NO_SHARED_MEMORY
 
@@ -31,11 +37,8 @@ class ServerError(ConchError):
 class ServerLostError(ServerError):
     """The connection to a server was lost, or the process that answers there has died.
 
-    A live stream that it held is gone: START again, there or elsewhere.
-
-    Args:
-        message: What was lost.
-        had_request: Whether the server had the request by then, which may be the cause.
+    A live stream that it held is gone: START again, there or elsewhere. `had_request` is whether
+    the server had the request by then, which may be the cause.
     """
 
     def __init__(self, message: str, *, had_request: bool = True) -> None:
@@ -132,8 +135,8 @@ class OverloadedError(TranscriptionError):
     @property
     def retry_after_s(self) -> int | None:
         """Seconds after which the server expects to have room; None if it does not say."""
-        found = re.search(r"; try again in (\d{1,6}) s", str(self))
-        return int(found[1]) if found else None
+        match = re.search(r"; try again in (\d{1,6}) s", str(self))
+        return int(match[1]) if match else None
 
 
 class ProcessLostError(TranscriptionError):
@@ -164,13 +167,13 @@ class InternalError(TranscriptionError):
     """The server has a defect; the message names the entry in its log."""
 
 
-def _kinds(kind: type[TranscriptionError]) -> Iterator[type[TranscriptionError]]:
-    yield kind
-    for special in kind.__subclasses__():
-        yield from _kinds(special)
+def _with_subclasses(error_class: type[TranscriptionError]) -> Iterator[type[TranscriptionError]]:
+    yield error_class
+    for subclass in error_class.__subclasses__():
+        yield from _with_subclasses(subclass)
 
 
-_BY_CODE = {kind.code: kind for kind in _kinds(TranscriptionError)}
+_BY_CODE = {error_class.code: error_class for error_class in _with_subclasses(TranscriptionError)}
 
 
 def to_wire(error: TranscriptionError) -> str:
@@ -181,12 +184,14 @@ def to_wire(error: TranscriptionError) -> str:
 
 def from_wire(text: str) -> TranscriptionError | None:
     """Return the error that `to_wire` wrote, or None for a text that begins with no code."""
-    found = re.fullmatch(r"([A-Z_]+)(?:\((\S*?)\))?: (.*)", text, re.DOTALL)
-    if found is None or found[1] not in _BY_CODE:
+    match = re.fullmatch(r"([A-Z_]+)(?:\((\S*?)\))?: (.*)", text, re.DOTALL)
+    if match is None or match[1] not in _BY_CODE:
         return None
-    code, model, message = found.groups()
-    kind = _BY_CODE[code]
-    return kind(message, model or "") if issubclass(kind, MissingModelError) else kind(message)
+    code, model, message = match.groups()
+    error_class = _BY_CODE[code]
+    if issubclass(error_class, MissingModelError):
+        return error_class(message, model or "")
+    return error_class(message)
 
 
 def out_of_shared_memory(text: str) -> OverloadedError | None:
@@ -216,3 +221,68 @@ def public_error(failure: Exception) -> TranscriptionError:
     reference = secrets.token_hex(4)
     logger.error("internal error %s", reference, exc_info=failure)
     return InternalError(f"internal error; the server's log has it as {reference}")
+
+
+_API_CODES: Mapping[type[ConchError], str] = {
+    OptionError: "invalid_value",
+    AudioError: "invalid_audio",
+    TextError: "invalid_text",
+    SessionError: "session_expired",
+    PoisonError: "file_ends_server",
+    InvalidRequestError: "invalid_request",
+    DeadlineError: "deadline_exceeded",
+    RequestCancelledError: "cancelled",
+    OverloadedError: "overloaded",
+    MissingModelError: "model_not_loaded",
+    ComponentError: "component_failed",
+    InternalError: "server_error",
+    UnreachableError: "no_server",
+    ServerLostError: "server_lost",
+    ServerError: "no_server",
+}
+_BY_API_CODE = {code: error_class for error_class, code in _API_CODES.items()} | {
+    "no_server": UnreachableError
+}
+_BY_HTTP_STATUS: Mapping[int, type[ConchError]] = {
+    **dict.fromkeys((400, 413, 415, 422), InvalidRequestError),
+    **dict.fromkeys((429, 503), OverloadedError),
+    **dict.fromkeys((502, 504), UnreachableError),
+}
+
+
+def code_of(error: ConchError) -> str:
+    """Return the code of an error of a server or of its client."""
+    return next(
+        (code for cls, code in _API_CODES.items() if isinstance(error, cls)), "server_error"
+    )
+
+
+def from_error(
+    error: Mapping[str, Any],
+    url: str,
+    otherwise: type[ConchError] = ServerError,
+    details: str = "",
+) -> ConchError:
+    """Return the exception for the content of `error`; it may be empty."""
+    message = str(error.get("message") or "no reason given")
+    error_class = _BY_API_CODE.get(str(error.get("code")), otherwise)
+    if error_class is OptionError and error.get("param") == "sample_rate":
+        error_class = AudioError  # Triton takes it with the audio, a WebSocket in its query
+    if issubclass(error_class, TranscriptionError) and error:
+        return error_class(message)
+    return error_class(f"{url}: {message}{details}")
+
+
+def from_answer(status: int, body: bytes, url: str) -> ConchError:
+    """Return the exception for an answer of a gateway, or of a proxy in front of it.
+
+    The body is JSON with an `error`, or anything. `url` is for errors about the gateway itself.
+    """
+    error: Any = None
+    with contextlib.suppress(ValueError, RecursionError, AttributeError):
+        error = json.loads(body).get("error")
+    hint = "; api_key, --api-key and CONCH_API_KEY give a key" if status == 401 else ""
+    error_class = _BY_HTTP_STATUS.get(status, ServerError)
+    return from_error(
+        error if isinstance(error, dict) else {}, url, error_class, f" (status {status}{hint})"
+    )

@@ -11,12 +11,11 @@ def host_port(host: str, port: object) -> str:
 
 
 def reachable(host: str) -> str:
-    """Return the host by which this machine reaches a server that listens on one."""
+    """Return the host by which this machine reaches a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an address, not a name."""
     try:
         return bool(ipaddress.ip_address(host))
     except ValueError:

@@ -1,10 +1,11 @@
-"""Join texts as their script wants: with spaces, or without them.
+"""Texts of any script: join them with or without spaces, count words, and find repetition.
 
 Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
 """
 
 import re
 import unicodedata
+import zlib
 from collections.abc import Iterable, Sequence
 
 _UNSPACED = re.compile(
@@ -55,8 +56,8 @@ def separator(before: str, after: str) -> str:
 def is_within_word(before: str, after: str) -> bool:
     """Return whether two pieces of text without a space may be of one word, as `Py` and `thon`.
 
-    A character of a script without spaces begins a word, and so does what follows it. Those of one
-    syllable belong together.
+    A character of a script without spaces begins a word, and so does what follows it. Characters of
+    one syllable belong together.
     """
     if before and after and is_within_syllable(before[-1], after[0]):
         return True
@@ -87,16 +88,16 @@ def separators(text: str, words: Sequence[str]) -> list[str]:
 
     Where the words are not those of the text, the rule of `separator` holds.
     """
-    found, place = [], 0
+    spaces, end = [], 0
     for word in words:
-        start = place
+        start = end
         while start < len(text) and text[start].isspace():
             start += 1
         if not word or not text.startswith(word, start):
             return ["", *map(separator, words, words[1:])][: len(words)]
-        found.append(" " if start > place and place else "")
-        place = start + len(word)
-    return found
+        spaces.append(" " if start > end and end else "")
+        end = start + len(word)
+    return spaces
 
 
 def has_unspaced(text: str) -> bool:
@@ -112,3 +113,9 @@ def is_unspaced(chars: Iterable[str]) -> bool:
         if unicodedata.category(char)[0] not in "PM" and unicodedata.category(char) != "Cf":
             return False
     return False
+
+
+def compression_ratio(text: str) -> float:
+    """Return the compression ratio of a text by zlib: above 2.4, the text repeats itself."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data))

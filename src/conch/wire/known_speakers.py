@@ -40,9 +40,9 @@ class KnownSpeakers(str):
 
     def __new__(cls, text: str) -> "KnownSpeakers":
         """Raise an `OptionError` as `known_speakers_of`."""
-        found = super().__new__(cls, text)
-        found.speakers = known_speakers_of(text)
-        return found
+        option = super().__new__(cls, text)
+        option.speakers = known_speakers_of(text)
+        return option
 
     speakers: tuple[KnownSpeaker, ...]
 
@@ -62,21 +62,21 @@ def known_speakers_of(text: str) -> tuple[KnownSpeaker, ...]:
         raise OptionError(
             f"option 'known_speakers' takes a JSON list of at most {MAX_KNOWN}; sent: {sent}"
         )
-    found = tuple(_speaker(number, entry) for number, entry in enumerate(entries, 1))
+    speakers = tuple(_speaker(number, entry) for number, entry in enumerate(entries, 1))
     numbers: dict[str, int] = {}
-    for number, item in enumerate(found, 1):
+    for number, item in enumerate(speakers, 1):
         if (first := numbers.setdefault(item.name, number)) != number:
             raise wrong_entry(number, item.name, f"entry {first} has this name too")
-    return found
+    return speakers
 
 
 def option_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the option's text for entries whose embeddings are arrays and audios bytes, too."""
+    """Return the option's text for entries; embeddings may be arrays, and audios bytes."""
     return json.dumps([{key: _text(value) for key, value in item.items()} for item in entries])
 
 
 def without_voices(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as they may be kept: with the names of known speakers, and no voices."""
+    """Return options that may be kept: with the names of known speakers, without their voices."""
     known = known_speakers_of(options.get("known_speakers", ""))
     names = {"known_speakers": ",".join(item.name for item in known)} if known else {}
     return {**options, **names}

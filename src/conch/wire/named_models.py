@@ -1,18 +1,23 @@
-"""Models that a server has beside its own: the option `model` of a request chooses one by its name.
+"""Models that a request names: one that recognises, by `model`, and text steps, by `post`.
 
 A named model is a copy of the components of a decoder, with other weights. Each copy is a model of
 the server, `COMPONENT.NAME`.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from conch.families import decoders, traits
 from conch.families.family import Decoder
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import OptionError
+from conch.wire.limits import clipped
 
 NamedModels = Mapping[str, Mapping[str, str]]
 """The models of the server that stand for components, by component and by the name of the model."""
+MAX_POST = 8
+_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def served_as(component: str, name: str) -> str:
@@ -31,19 +36,19 @@ def component_of(model: str) -> str:
 
 def named_models(served: Iterable[str]) -> NamedModels:
     """Return the named models among those of a server."""
-    declared, found = traits(), dict[str, dict[str, str]]()
+    declared, copies = traits(), dict[str, dict[str, str]]()
     for model in sorted(served):
         component, _, name = model.partition(".")
         if name and component in declared:
-            found.setdefault(name, {})[component] = model
-    return found
+            copies.setdefault(name, {})[component] = model
+    return copies
 
 
 def decoders_of(components: Iterable[str]) -> tuple[Decoder, ...]:
     """Return the decoders of a named model with these components, its default first."""
     there = {*components}
-    found = (item for item in decoders().values() if item.components)
-    return tuple(item for item in found if there.issuperset(item.components))
+    decoding = (item for item in decoders().values() if item.components)
+    return tuple(item for item in decoding if there.issuperset(item.components))
 
 
 def with_its_decoder(
@@ -75,3 +80,28 @@ def with_its_decoder(
     if live and not named[name].keys() >= {*known[chosen].live}:
         raise OptionError(f"option 'model': {name} hears recordings alone, no live audio")
     return {**parameters, "decoder": chosen}
+
+
+def no_text_steps() -> frozenset[str]:
+    """Return Conch's own models that are no text steps: `post` must not reach them."""
+    others = (name for name, component in traits().items() if component.step != "write")
+    return frozenset((*ENTRY_POINTS, *SYNTHESIS, *others))
+
+
+def post_models(names: str) -> tuple[str, ...]:
+    """Return the models of the option `post`, in their order; commas separate the names."""
+    models = tuple(name.strip() for name in names.split(",") if name.strip())
+    if len(models) > MAX_POST:
+        raise OptionError(f"option 'post' takes at most {MAX_POST} models; sent: {len(models)}")
+    for model in models:
+        if not _NAME.fullmatch(model):
+            raise OptionError(
+                "option 'post' takes names of models, with commas: letters, digits, '_', '.' and "
+                f"'-'; sent: {clipped(model)!r}"
+            )
+        if model in no_text_steps():
+            raise OptionError(
+                f"option 'post' takes models from text to text; {model} is none, and is not called "
+                "by name"
+            )
+    return models

@@ -12,7 +12,7 @@ from conch.wire.joining import joined_text
 from conch.wire.result import Hypothesis
 
 Opinion = Literal["neural", "ngram", "ctc", "attention"]
-"""What may score hypotheses again: a language model, or another acoustic model."""
+"""A second scorer of hypotheses: a language model, or another acoustic model."""
 
 Number = TypeVar("Number", int, float)
 

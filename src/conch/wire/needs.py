@@ -18,10 +18,9 @@ from conch.families import (
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError, OptionError
-from conch.wire.named_models import decoders_of, named_models
+from conch.wire.named_models import decoders_of, named_models, post_models
 from conch.wire.options import RecognitionOptions
-from conch.wire.text_steps import post_models
-from conch.wire.voices import synthesizer_of
+from conch.wire.synthesis import synthesizer_of
 
 LIVE_MODES = ("streaming", "two_pass")
 
@@ -80,8 +79,8 @@ def options_to_serve(
         pair = set(decoders()[options.decoder].components)
         return pair.isdisjoint(lacking) and (not chosen or pair.issubset(chosen))
 
-    if (found := next(filter(fits, candidates), None)) is not None:
-        return found
+    if (fitting := next(filter(fits, candidates), None)) is not None:
+        return fitting
     for name in default_decoders(candidates[0].value) if "decoder" not in parameters else ():
         if chosen and set(decoders()[name].components).issubset(chosen):
             # The error says what it does not take; the text of another one is not wanted.
@@ -96,12 +95,12 @@ def options_to_serve(
 
 
 def decoder_of_chosen(chosen: Collection[str]) -> str:
-    """Return the decoder of components of which somebody chose the weights, if it is no default.
+    """Return the decoder of the components whose weights somebody chose; empty for a default one.
 
-    It writes the text on their server where a request leaves that open; empty for the defaults.
+    It writes the text on their server where a request leaves the decoder open.
     """
-    found = decoders_of(chosen)
-    return found[0].name if found and all(item.default_when is None for item in found) else ""
+    fitting = decoders_of(chosen)
+    return fitting[0].name if fitting and all(item.default_when is None for item in fitting) else ""
 
 
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
@@ -151,18 +150,17 @@ class Component:
 def components_for(options: RecognitionOptions) -> list[Component]:
     """Return all components, each with the option that needs it; last the models of `post`."""
     needs = dict(components_of(options))
-    found = _listed(needs, TO_TEXT)
-    return [*found, *(Component(name, name, name, "write", why) for name, why in needs.items())]
+    listed = _listed(needs, TO_TEXT)
+    return [*listed, *(Component(name, name, name, "write", why) for name, why in needs.items())]
 
 
 def components_that_speak(voice: str) -> list[Component]:
-    """Return all components that speak texts; those of a voice are needed."""
     return _listed(dict.fromkeys(synthesizer_of(voice).components, f"voice={voice}"), TO_SPEECH)
 
 
 def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
     """Return the components of some steps, in their order, and take them out of what is needed."""
-    found = [
+    components = [
         Component(
             component.name,
             component.title,
@@ -174,7 +172,7 @@ def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
         for component in family.components
         if component.step in steps
     ]
-    return sorted(found, key=lambda item: steps.index(item.step))
+    return sorted(components, key=lambda item: steps.index(item.step))
 
 
 def missing_all(needs: Mapping[str, str]) -> MissingModelError:

@@ -26,10 +26,10 @@ from conch.wire.hotwords import hotwords_of, prompt_of
 from conch.wire.known_speakers import KnownSpeakers
 from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT
+from conch.wire.named_models import post_models
 from conch.wire.nbest import Opinion, Weights, fusion_weights, tuned_weights
 from conch.wire.option_values import checked
 from conch.wire.replacements import read_replacements
-from conch.wire.text_steps import post_models
 
 _TUNED = "tuned for each decoder"
 _RESCORING = ("rescore", "ctc_rescore", "attention_rescore")
@@ -43,8 +43,8 @@ Options = TypeVar("Options")
 class RecognitionOptions(FamilyOptions):
     """The options of one request, with their defaults.
 
-    The families' are inherited, so that a path reads them by name. `of` returns those of a family
-    that Conch does not ship with their types.
+    Those of the families are inherited, so that a path reads them by name. `of` returns the options
+    of a family that Conch does not ship, with their types.
     """
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
@@ -220,11 +220,11 @@ class RecognitionOptions(FamilyOptions):
         Raise an OptionError for an unknown name, a wrong type, a value out of range, or two options
         that contradict each other.
         """
-        found = cls._best(_read(parameters), live=live)
+        options = cls._best(_read(parameters), live=live)
         # It keeps the text alone of voices that may have megabytes: few read these again.
         texts = {name: parameters[name] for name in ("known_speakers",) if name in parameters}
-        sent = {name: found.value(name) for name in parameters} | texts
-        return replace(found, sent=sent, **texts)
+        sent = {name: options.value(name) for name in parameters} | texts
+        return replace(options, sent=sent, **texts)
 
     def unless_sent(self, **defaults: Any) -> "RecognitionOptions":
         """Return options that send these values, which go with all others, unless they have own."""
@@ -234,7 +234,7 @@ class RecognitionOptions(FamilyOptions):
     def _best(cls, sent: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
         """Return options with the default decoder, or with the first that takes what was sent.
 
-        That is for a named model: its server alone knows which it has.
+        A named model takes the first: its server alone knows which decoder it has.
         """
         if not sent.get("model") or "decoder" in sent:
             return cls._meant(sent, live=live)
@@ -255,8 +255,8 @@ class RecognitionOptions(FamilyOptions):
         if live != (sent["mode"] in ("streaming", "two_pass")):
             what = "a stream's chunks" if live else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
-        is_heard_live = sent["mode"] == "streaming"
-        sent.setdefault("decoder", (_live_decoder if is_heard_live else _default_decoder)(sent))
+        is_streaming = sent["mode"] == "streaming"
+        sent.setdefault("decoder", (_live_decoder if is_streaming else _default_decoder)(sent))
         chosen = {**_preset(sent), **_of_names(sent), **sent}
         is_rescored = any(map(chosen.get, _RESCORING))
         defaults = _defaults(chosen["decoder"], is_rescored, chosen.get("nbest", 1))
@@ -319,11 +319,11 @@ class RecognitionOptions(FamilyOptions):
 
         return best, made() if others else None
 
-    def of(self, kind: type[Options]) -> Options:
+    def of(self, family: type[Options]) -> Options:
         """Return the options of one family, by its dataclass."""
-        known: type[Any] = kind
+        known: type[Any] = family
         own = {item.name: getattr(self, item.name, item.default) for item in fields(known)}
-        return kind(**own)
+        return family(**own)
 
     def value(self, name: str) -> Any:
         """Return the value of an option, or of a property, by its name."""
@@ -356,7 +356,7 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def opinions(self) -> frozenset[Opinion]:
-        """What scores the hypotheses again. `rescorer` must not be auto."""
+        """Second scorers of the hypotheses. `rescorer` must not be auto."""
         opinions: set[Opinion] = set()
         if self.rescore:
             assert self.rescorer != "auto"
@@ -378,7 +378,7 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def rewriters(self) -> tuple[Rewriter, ...]:
-        """What rewrites the text after recognition and `replace`, and before `post`, in its order.
+        """Text steps after recognition and `replace`, and before `post`, in their order.
 
         The decoder's own text need not be rewritten as it follows options itself.
         """
@@ -393,7 +393,7 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def weights(self) -> Weights:
-        """What each opinion counts in rescoring: tuned values where none was sent."""
+        """Weight of each opinion in rescoring: tuned values where none was sent."""
         # Of two passes, the search of the first one may have fusion too.
         has_fusion = self.lm_fusion and self.takes("lm_fusion")
         sent = {
@@ -407,16 +407,16 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def fusion_weights(self) -> Weights:
-        """What the language model counts in the search: tuned values where none was sent."""
+        """Weights of the language model in the search: tuned values where none was sent."""
         sent = {"lm": self.lm_weight, "word_bonus": self.word_bonus}
         return _chosen(fusion_weights(self.decoder), sent)
 
     def by(self, decoder: str) -> "RecognitionOptions":
         """Return the options for another decoder, whose texts nothing scores again."""
         beam_size = _defaults(decoder, nbest=self.nbest)["beam_size"]
-        found = replace(self, **_UNRESCORED, decoder=decoder, beam_size=beam_size)
+        options = replace(self, **_UNRESCORED, decoder=decoder, beam_size=beam_size)
         sent = {"names": self.names, "decoder": decoder}
-        return replace(found, prompt=self.prompt or _of_names(sent).get("prompt", ""))
+        return replace(options, prompt=self.prompt or _of_names(sent).get("prompt", ""))
 
     def of_first_pass(self) -> "RecognitionOptions":
         """Return the options of the live search: of two passes, those of the first."""
@@ -456,7 +456,7 @@ RULES: tuple[Rule, ...] = (
         "get more hypotheses",
     ),
 )
-"""What of the options above does not go together. Those of families stand next to their options."""
+"""Rules on the options above. The rules of families stand next to their options."""
 
 
 def all_options() -> Mapping[str, "Field[Any]"]:
@@ -476,21 +476,21 @@ def all_rules() -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=8)
 def _all_options(families: tuple[Family, ...]) -> Mapping[str, "Field[Any]"]:
-    kinds = (RecognitionOptions, _class_of(families))
-    found = {item.name: item for kind in kinds for item in fields(kind) if item.metadata}
+    classes = (RecognitionOptions, _class_of(families))
+    by_name = {item.name: item for cls in classes for item in fields(cls) if item.metadata}
     own = {*RecognitionOptions.__annotations__}
-    return {name: found[name] for name in sorted(found, key=lambda name: name not in own)}
+    return {name: by_name[name] for name in sorted(by_name, key=lambda name: name not in own)}
 
 
 @lru_cache(maxsize=8)
 def _class_of(families: tuple[Family, ...]) -> type[RecognitionOptions]:
     """Return the class of the options of families: RecognitionOptions if it has all of them."""
-    kinds = (family.options for family in families if family.options)
-    further = tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+    classes = (family.options for family in families if family.options)
+    further = tuple(cls for cls in classes if not issubclass(RecognitionOptions, cls))
     if not further:
         return RecognitionOptions
-    found = type(RecognitionOptions.__name__, (RecognitionOptions, *further), {})
-    return dataclass(frozen=True, kw_only=True)(found)
+    combined = type(RecognitionOptions.__name__, (RecognitionOptions, *further), {})
+    return dataclass(frozen=True, kw_only=True)(combined)
 
 
 def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -504,10 +504,10 @@ def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options that the preset of `accuracy` sets for the decoder that was sent."""
-    found = decoders()[sent["decoder"]].presets.get(sent.get("accuracy", "fast"), {})
+    preset = decoders()[sent["decoder"]].presets.get(sent.get("accuracy", "fast"), {})
     if sent.get("rescore"):  # it does not go with fusion
-        found = {name: value for name, value in found.items() if name != "lm_fusion"}
-    return found
+        preset = {name: value for name, value in preset.items() if name != "lm_fusion"}
+    return preset
 
 
 def _of_names(sent: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -544,7 +544,7 @@ def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:
 
 def _defaults(decoder: str, is_rescored: bool = False, nbest: int = 1) -> Mapping[str, Any]:
     """Return the defaults that depend on other options; `otherwise` of their fields says so."""
-    found = decoders()[decoder]
-    own = {**found.defaults, **(found.rescored if is_rescored else {})}
+    declared = decoders()[decoder]
+    own = {**declared.defaults, **(declared.rescored if is_rescored else {})}
     beam_size = own.get("beam_size", RecognitionOptions.beam_size)
     return {**own, "beam_size": max(beam_size, nbest)}

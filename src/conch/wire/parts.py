@@ -26,15 +26,15 @@ def transcript_of(
     warnings: tuple[str, ...] = (),
 ) -> Transcript:
     """Return the transcript of segments, without those that have no text or unrecognised speech."""
-    found = spoken(segments)
-    language, probability, translated_from = language_of(found)
+    written = spoken(segments)
+    language, probability, translated_from = language_of(written)
     return Transcript(
-        nbest=joined([segment.nbest for segment in found], nbest),
-        segments=found,
+        nbest=joined([segment.nbest for segment in written], nbest),
+        segments=written,
         duration=duration,
         path=path,
         stages=stages,
-        channels=tuple(_channel(number, found) for number in channels),
+        channels=tuple(_channel(number, written) for number in channels),
         warnings=warnings,
         language=language,
         language_probability=probability,
@@ -80,21 +80,21 @@ IMPROBABLE = "the text is improbable"
 """Begin of the warning about a recording in another language than those of its decoder."""
 
 
-def speech_warnings(found: Sequence[Segment], *, is_silent: bool = True) -> tuple[str, ...]:
+def speech_warnings(segments: Sequence[Segment], *, is_silent: bool = True) -> tuple[str, ...]:
     """Return a warning for each stretch of speech without a text, or that there is no speech.
 
     `is_silent` is whether segments without a text say so.
     """
     left = [
         f"speech from {span.start:.1f} to {span.end:.1f} s{channel} was not recognised"
-        for segment in found
+        for segment in segments
         for channel in [f" on channel {segment.channel}" if segment.channel else ""]
         for span in segment.unrecognised
     ]
     if len(left) > MAX_WARNINGS:
         others = len(left) - MAX_WARNINGS
         left[MAX_WARNINGS:] = [f"nor was speech in {others} other places: see the segments"]
-    is_silent = is_silent and not (left or any(segment.text for segment in found))
+    is_silent = is_silent and not (left or any(segment.text for segment in segments))
     return ("no speech was found",) if is_silent else tuple(left)
 
 
@@ -142,8 +142,8 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
     last = parts[-1]
     segments = last.revised or [segment for part in parts for segment in part.segments]
     whole = about_whole(last, segments, nbest)
-    found = {name: getattr(last, name) for name in ("extra", "turns", "speakers", "overlaps")}
-    return replace(whole, **found)
+    of_last = {name: getattr(last, name) for name in ("extra", "turns", "speakers", "overlaps")}
+    return replace(whole, **of_last)
 
 
 def about_whole(last: Transcript, segments: Sequence[Segment], nbest: int) -> Transcript:

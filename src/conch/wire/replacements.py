@@ -42,21 +42,21 @@ def read_replacements(rules: str) -> Replacements | None:
     for number, rule in enumerate(_split(rules), 1):
         if number > MAX_RULES:
             raise OptionError(f"option 'replace' takes at most {MAX_RULES} rules")
-        heard, new = _forms(rule, number)
-        heard = " ".join(heard.split())
-        if heard.lower() in written:
+        spoken, new = _forms(rule, number)
+        spoken = " ".join(spoken.split())
+        if spoken.lower() in written:
             raise _wrong(number, rule, "an earlier rule has this heard form, whatever its case")
         # As it was sent: İ in lower case has two characters, which no pattern takes for one.
-        written[heard.lower()] = heard, new
+        written[spoken.lower()] = spoken, new
     if not written:
         return None
     return replacements_of(written.values())
 
 
 def replacements_of(forms: Iterable[tuple[str, str]]) -> Replacements:
-    """Return rules of at least one pair of a heard and a written form."""
+    """Return rules for pairs of a heard and a written form, at least one."""
     longest_first = sorted(forms, key=lambda pair: -len(pair[0]))
-    pattern = "|".join(_pattern(heard) for heard, _ in longest_first)
+    pattern = "|".join(_pattern(spoken) for spoken, _ in longest_first)
     return Replacements(re.compile(pattern, re.IGNORECASE), tuple(new for _, new in longest_first))
 
 
@@ -70,7 +70,7 @@ def findable(text: str) -> str:
 
 
 class _StandIns(dict[int, int]):
-    """What stands for a character in a `findable` text, by their code points."""
+    """Stand-ins for characters in a `findable` text, by their code points."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,29 +99,29 @@ def _split(rules: str) -> list[str]:
 
 def _forms(rule: str, number: int) -> tuple[str, str]:
     """Return the heard and the written form of a rule."""
-    found = _FORMS.fullmatch(rule)
-    if found is None:
+    match = _FORMS.fullmatch(rule)
+    if match is None:
         raise _wrong(number, rule, "it has no '=>' between the heard and the written form")
-    heard, new = (part.strip() for part in found.groups())
+    spoken, new = (part.strip() for part in match.groups())
     if _FORMS.fullmatch(new):
         raise _wrong(number, rule, r"it has two '=>'; ';' separates rules, and '\=>' is a form's")
     if _STRAY.search(_ESCAPED.sub("", rule)):
         raise _wrong(number, rule, r"a backslash takes ';', '=>' or '\'")
-    heard, new = (_ESCAPED.sub(r"\1", part) for part in (heard, new))
-    if not heard:
+    spoken, new = (_ESCAPED.sub(r"\1", part) for part in (spoken, new))
+    if not spoken:
         raise _wrong(number, rule, "it has no heard form before '=>'")
-    if (longest := max(len(heard), len(new))) > MAX_FORM:
+    if (longest := max(len(spoken), len(new))) > MAX_FORM:
         raise _wrong(number, rule, f"a form takes at most {MAX_FORM} characters; has: {longest}")
     # A line end would end a cue of subtitles.
-    return heard, " ".join(new.split())
+    return spoken, " ".join(new.split())
 
 
-def _pattern(heard: str) -> str:
+def _pattern(spoken: str) -> str:
     """Return the pattern of a heard form: of whole words, where its script has spaces."""
-    heard = findable(heard)
-    text = r"\s+".join(map(re.escape, heard.split()))
-    before = r"(?<!\w)" if heard[0].isalnum() else ""
-    after = r"(?!\w)" if heard[-1].isalnum() else ""
+    spoken = findable(spoken)
+    text = r"\s+".join(map(re.escape, spoken.split()))
+    before = r"(?<!\w)" if spoken[0].isalnum() else ""
+    after = r"(?!\w)" if spoken[-1].isalnum() else ""
     return f"{before}({text}){after}"
 
 

@@ -223,11 +223,11 @@ class Stage:
 
 def summed_stages(answers: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
     """Return the work of components, by name, summed over answers."""
-    found: dict[str, Stage] = {}
+    totals: dict[str, Stage] = {}
     for stages in answers:
         for name, stage in stages.items():
-            found[name] = found.get(name, Stage(0, 0.0)) + stage
-    return found
+            totals[name] = totals.get(name, Stage(0, 0.0)) + stage
+    return totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,8 +366,8 @@ def strict_json(data: Any, **settings: Any) -> str:
         return json.dumps(data, allow_nan=False, **settings)
     except ValueError:  # rare, and checking every number is slow
         loose = json.dumps(data, **settings)
-        found = json.loads(loose, parse_constant=_WRITABLE.__getitem__)
-        return json.dumps(found, allow_nan=False, **settings)
+        finite = json.loads(loose, parse_constant=_WRITABLE.__getitem__)
+        return json.dumps(finite, allow_nan=False, **settings)
 
 
 def _fields(item: "Segment | Transcript") -> dict[str, Any]:
@@ -384,18 +384,18 @@ _Scored = TypeVar("_Scored", Hypothesis, Channel)
 
 def _finite(item: _Scored) -> _Scored:
     """Return an item with the largest FP32 in place of infinity, as of `strict_json`."""
-    found: dict[str, Any] = {
+    changes: dict[str, Any] = {
         name: math.copysign(MAX_FP32, score)
         for name in SCORES
         if (score := getattr(item, name, None)) is not None and math.isinf(score)
     }
-    return replace(item, **found) if found else item
+    return replace(item, **changes) if changes else item
 
 
 _NUMBERS = {
     name
-    for kind in (Word, Hypothesis, Unrecognised, Segment, OpenUtterance, Channel, Stage, Transcript)
-    for name, field in kind.__dataclass_fields__.items()
+    for cls in (Word, Hypothesis, Unrecognised, Segment, OpenUtterance, Channel, Stage, Transcript)
+    for name, field in cls.__dataclass_fields__.items()
     if field.type is float
 }
 """Names of the fields that are always a number."""

@@ -23,7 +23,7 @@ _LONE = re.compile(
     r"(?:^|[\s(\"'“\u2018.])"
     r"(?:[A-Z]|Mrs?|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Sen|Col|Capt|Sgt|Lt|Rev|Fig|vs|No|pp?)$"
 )
-"""What a full stop behind it does not end: initials and titles."""
+"""Initials and titles, after which a full stop ends no sentence."""
 
 
 def sentences(
@@ -54,7 +54,7 @@ def sentences(
 class Phrases:
     """The sentences of a text that is still written, each as soon as no further text changes it.
 
-    They are those of the whole text, however it is cut.
+    However the text is cut, they are the sentences of the whole.
     """
 
     def __init__(self) -> None:
@@ -63,22 +63,22 @@ class Phrases:
     def added(self, text: str, *, is_last: bool = False) -> list[str]:
         """Add text, and return the sentences that are complete now, with the spaces before them."""
         self._text += text
-        found, stop = [], self._start
+        complete, stop = [], self._start
         limits = LONGEST, self._first
         for item in sentences(self._text, *limits, start=self._start, is_open=not is_last):
-            found.append(self._text[stop : item.stop])
+            complete.append(self._text[stop : item.stop])
             stop, self._first = item.stop, LONGEST
         used = stop if self._text[stop:].strip() else len(self._text)
         kept = max(0, used - BEFORE)
         self._text, self._start = self._text[kept:], max(0, stop - kept)
-        return found
+        return complete
 
 
 def halves(text: str, whole: slice, *, cuts_words: bool = False) -> tuple[slice, ...]:
     """Return the two halves of a stretch of text; one word stays whole unless `cuts_words`."""
     middle = (whole.start + whole.stop) // 2
     spaces = _SPACE.finditer(text, whole.start, whole.stop)
-    cut = min((found.end() for found in spaces), key=lambda place: abs(place - middle), default=0)
+    cut = min((space.end() for space in spaces), key=lambda end: abs(end - middle), default=0)
     if not whole.start < cut < whole.stop:
         cut = middle
         if not cuts_words or cut == whole.start:
@@ -88,18 +88,18 @@ def halves(text: str, whole: slice, *, cuts_words: bool = False) -> tuple[slice,
 
 def _ends(text: str, start: int, *, is_open: bool) -> Iterator[int]:
     """Yield the ends of sentences, with the spaces behind them."""
-    for found in _END.finditer(text, start):
-        is_full_stop = found[0].startswith(".") and not found[0].startswith("..")
-        if "\n" not in found[0] and is_full_stop:
-            before = text[max(0, found.start() - 8) : found.start()]
-            if _LONE.search(before) or text[found.end() : found.end() + 1].islower():
+    for match in _END.finditer(text, start):
+        is_full_stop = match[0].startswith(".") and not match[0].startswith("..")
+        if "\n" not in match[0] and is_full_stop:
+            before = text[max(0, match.start() - 8) : match.start()]
+            if _LONE.search(before) or text[match.end() : match.end() + 1].islower():
                 continue
-            if is_open and found.end() == len(text):
+            if is_open and match.end() == len(text):
                 return
         # Another of these marks, or a quote, may follow.
-        if is_open and found.end() == len(text) and not found[0][-1].isspace():
+        if is_open and match.end() == len(text) and not match[0][-1].isspace():
             return
-        yield found.end()
+        yield match.end()
 
 
 def _cut(text: str, start: int, end: int, longest: int) -> int:
@@ -107,13 +107,13 @@ def _cut(text: str, start: int, end: int, longest: int) -> int:
     if end - start <= longest:
         return end
     for pattern in (_CLAUSE, _SPACE):
-        found = [item.end() for item in pattern.finditer(text, start, start + longest)]
-        if found and found[-1] - start > longest // 4:
-            return found[-1]
+        ends = [item.end() for item in pattern.finditer(text, start, start + longest)]
+        if ends and ends[-1] - start > longest // 4:
+            return ends[-1]
     return start + longest
 
 
 def _stripped(text: str, piece: slice) -> slice:
-    found = text[piece]
-    start = piece.start + len(found) - len(found.lstrip())
-    return slice(start, start + len(found.strip()))
+    content = text[piece]
+    start = piece.start + len(content) - len(content.lstrip())
+    return slice(start, start + len(content.strip()))

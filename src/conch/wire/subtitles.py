@@ -8,17 +8,16 @@ of dynamic programming"), in time linear in the words.
 A character counts by its columns: wide ones, such as Chinese, count two.
 """
 
-import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
-from math import floor, inf
+from math import floor, inf, nan
 from typing import NamedTuple
 
 from conch.wire.joining import is_unspaced, is_within_syllable, separator, separators
-from conch.wire.result import Segment, Transcript
+from conch.wire.result import Segment, Transcript, Word
 from conch.wire.turns import cut_by_speaker
 
 MAX_LINE_CHARS = 42
@@ -50,11 +49,6 @@ _TOP_HEAVY, _UNEVEN = 0.5, 0.1  # of a first line that is longer, and for each c
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "؟", "।", "։")  # noqa: RUF001
 CLAUSE_ENDS = (",", ";", ":", "—", "–", "、", "，", "；", "：", "،", "؛")  # noqa: RUF001
-_WIDE = re.compile(
-    "[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f"
-    "\uff01-\uff60\uffe0-\uffe6\U0001b000-\U0001b16f\U0001f300-\U0001faff\U00020000-\U0003fffd]"
-)
-"""Characters of two columns (Unicode Standard Annex 11, W and F)."""
 _CLOSING = "\"')]}\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}»」』）】》"  # noqa: RUF001
 _BEGINNINGS = """
 and but or nor so yet because although though while if unless until when whenever where whereas that
@@ -121,8 +115,8 @@ def cues(transcript: Transcript) -> list[Cue]:
         for (who, tokens), next_ms in zip(runs, nexts, strict=True):
             label = f"{who}: " if who else f"[{channel}] " if is_split else ""
             next_ms = max(next_ms, tokens[-1].start_ms + 1)
-            found = channel_cues(tokens, label, next_ms, audio_end_ms)
-            made += [replace(cue, speaker=who) for cue in found]
+            run_cues = channel_cues(tokens, label, next_ms, audio_end_ms)
+            made += [replace(cue, speaker=who) for cue in run_cues]
     return sorted(made, key=lambda cue: cue.start_ms)
 
 
@@ -132,12 +126,12 @@ def channel_cues(
     """Return cues of words with rising starts, each with the label; others begin at `next_ms`."""
     made: list[Cue] = []
     first = 0
-    for place, token in enumerate(tokens, 1):
-        is_last = place == len(tokens)
-        if is_last or tokens[place].start_ms - token.end_ms > LONG_PAUSE_MS:
-            until_ms = next_ms if is_last else tokens[place].start_ms
-            made += Block(tokens[first:place], until_ms, label, audio_end_ms).cues()
-            first = place
+    for index, token in enumerate(tokens, 1):
+        is_last = index == len(tokens)
+        if is_last or tokens[index].start_ms - token.end_ms > LONG_PAUSE_MS:
+            until_ms = next_ms if is_last else tokens[index].start_ms
+            made += Block(tokens[first:index], until_ms, label, audio_end_ms).cues()
+            first = index
     return made
 
 
@@ -282,34 +276,35 @@ def tokens_of(segments: Sequence[Segment]) -> list[SpacedWord]:
     An alignment may give words that overlap or take no time. A word ends where the next begins, at
     the latest.
     """
-    found: list[SpacedWord] = []
+    tokens: list[SpacedWord] = []
     said = ""
     for segment in segments:
-        timed = _timed(segment)
-        spaces = separators(segment.text, [text for text, _, _ in timed])
-        for place, (text, start, end) in enumerate(timed):
-            space = spaces[place] if place else separator(said, text)
-            start_ms = milliseconds(start)
-            if found:
-                before = found[-1]
+        words = timed_words(segment)
+        spaces = separators(segment.text, [word.text for word in words])
+        for index, word in enumerate(words):
+            space = spaces[index] if index else separator(said, word.text)
+            start_ms = milliseconds(word.start)
+            if tokens:
+                before = tokens[-1]
                 start_ms = max(start_ms, before.start_ms + 1)
-                found[-1] = before._replace(end_ms=min(before.end_ms, start_ms))
-            found.append(SpacedWord(space, text, start_ms, max(milliseconds(end), start_ms)))
-            said = text
-    return found
+                tokens[-1] = before._replace(end_ms=min(before.end_ms, start_ms))
+            end_ms = max(milliseconds(word.end), start_ms)
+            tokens.append(SpacedWord(space, word.text, start_ms, end_ms))
+            said = word.text
+    return tokens
 
 
-def _timed(segment: Segment) -> list[tuple[str, float, float]]:
-    """Return words with their times; those of the text, by their length, if none is timed."""
-    words = [(word.text.strip(), word.start, word.end) for word in segment.words]
-    if words := [item for item in words if item[0]]:
+def timed_words(segment: Segment) -> list[Word]:
+    """Return the words; if none is timed, those of the text, with times by their length."""
+    words = [replace(word, text=word.text.strip()) for word in segment.words]
+    if words := [word for word in words if word.text]:
         return words
     texts = pieces_of(segment.text)
     ends = list(accumulate(map(columns, texts)))
     scale = (segment.end - segment.start) / max([1, *ends])
     starts = [0, *ends]
     return [
-        (text, segment.start + start * scale, segment.start + end * scale)
+        Word(text, segment.start + start * scale, segment.start + end * scale, nan)
         for text, start, end in zip(texts, starts, ends, strict=False)
     ]
 
@@ -331,17 +326,19 @@ def _letters(word: str) -> list[str]:
     """Return the characters of a word, each with the others of its syllable and its marks."""
     starts = [0]
     is_open = False
-    for place, (before, char) in enumerate(zip(" " + word, word, strict=False)):
+    for index, (before, char) in enumerate(zip(" " + word, word, strict=False)):
         opens = unicodedata.category(char) in ("Ps", "Pi")
         is_mark = not opens and unicodedata.category(char)[0] not in "LN"
-        if place and not (is_open or is_mark or is_within_syllable(before, char)):
-            starts.append(place)
+        if index and not (is_open or is_mark or is_within_syllable(before, char)):
+            starts.append(index)
         is_open = opens or (is_open and is_mark)
     return [word[start:end] for start, end in pairwise([*starts, len(word)])]
 
 
 def columns(text: str) -> int:
-    """Return the columns that a text takes; wide characters take two, marks none.
+    """Return the columns that a text takes; wide characters take two, marks on a letter none.
+
+    Wide ones are W and F of Unicode Standard Annex 11.
 
     >>> columns("Größe"), columns("你好")
     (5, 4)
@@ -349,7 +346,7 @@ def columns(text: str) -> int:
     if text.isascii():
         return len(text)
     shown = [char for char in text if unicodedata.category(char) not in ("Mn", "Me", "Cf")]
-    return len(shown) + sum(bool(_WIDE.match(char)) for char in shown)
+    return len(shown) + sum(unicodedata.east_asian_width(char) in "WF" for char in shown)
 
 
 def milliseconds(seconds: float) -> int:

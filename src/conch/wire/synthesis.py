@@ -1,4 +1,4 @@
-"""The options of a request for speech, and what its answer says of it."""
+"""The options of a request for speech, its voice among them, and the answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -6,13 +6,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from conch.families import voices
+from conch.families import voices, voices_that_stand_for
+from conch.families.family import Synthesizer
 from conch.families.options import option
 from conch.wire.errors import OptionError
+from conch.wire.known_speakers import KnownSpeaker, known_speakers_of
 from conch.wire.option_values import checked
 from conch.wire.result import Stage
-from conch.wire.voices import MOST_REFERENCE, reference_of, synthesizer_of
 
+REFERENCES = "CONCH_VOICES_FROM_RECORDINGS"
+"""Environment variable of `tritonserver`: whether requests may have the option `reference`."""
+MOST_MIXED = 8
+MOST_REFERENCE = 5_000_000
+"""Characters of a reference: 20 s of stereo in base64 take as many."""
 DEFAULT_VOICE = next(iter(voices()))
 RATES: Mapping[str, tuple[int, ...]] = {
     "opus": (8000, 12_000, 16_000, 24_000, 48_000),
@@ -21,6 +27,57 @@ RATES: Mapping[str, tuple[int, ...]] = {
 }
 """Rates in Hz of formats that do not have any."""
 MAX_WARNINGS = 10
+
+
+def shares_of(voice: str) -> Mapping[str, float]:
+    """Return the shares of the voices that are mixed, in sum 1.
+
+    `voice` is a name, or one of its speakers, `NAME#SPEAKER`; or several with commas, each with its
+    share behind a colon, or 1 without. Raise an OptionError if it is none of these.
+    """
+    known = voices()
+    voice = voices_that_stand_for().get(voice, voice)
+    name = voice if voice in known else voice.rpartition("#")[0]
+    if name in known and (name == voice or known[name].has_speakers):
+        return {name: 1.0}
+    shares: dict[str, float] = {}
+    for part in voice.split(","):
+        name, _, share = part.strip().partition(":")
+        try:
+            shares[name.strip()] = shares.get(name.strip(), 0.0) + float(share or 1)
+        except ValueError:
+            raise _wrong("takes a number as the share of a voice", voice) from None
+    if unknown := [name for name in shares if name not in known]:
+        mixed = [name for name, item in known.items() if item.mixes]
+        hint = f", or a mix such as {mixed[0]}:0.4,{mixed[-1]}:0.6" if mixed else ""
+        takes = f"takes one of {', '.join(known)}{hint}, or a voice of conch serve --piper FOLDER"
+        raise _wrong(takes, unknown[0])
+    if len({known[name] for name in shares}) > 1 or not known[next(iter(shares))].mixes:
+        raise _wrong("takes a mix of voices of one model that can be mixed", voice)
+    if len(shares) > MOST_MIXED or not all(0 < share <= 1000 for share in shares.values()):
+        raise _wrong(f"takes a mix of at most {MOST_MIXED} voices with shares above 0", voice)
+    total = sum(shares.values())
+    return {name: share / total for name, share in shares.items()}
+
+
+def synthesizer_of(voice: str) -> Synthesizer:
+    """Return what speaks a voice or a mix; raise an OptionError if `shares_of` does not know it."""
+    return voices()[next(iter(shares_of(voice)))]
+
+
+def reference_of(text: str) -> KnownSpeaker | None:
+    """Return the speaker of `reference`, None if it is empty; raise an OptionError if wrong."""
+    try:
+        speakers = known_speakers_of(text)
+    except OptionError as error:
+        raise OptionError(str(error).replace("'known_speakers'", "'reference'")) from None
+    if len(speakers) > 1 or (text.strip() and not speakers):
+        raise OptionError(f"option 'reference' takes one entry; sent: {len(speakers)}")
+    return speakers[0] if speakers else None
+
+
+def _wrong(takes: str, sent: str) -> OptionError:
+    return OptionError(f"option 'voice' {takes}; sent: {sent!r:.100}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,18 +125,18 @@ class SynthesisOptions:
 
         Raise an OptionError for an unknown name, a wrong type, or a value out of range.
         """
-        found = cls(**checked({item.name: item for item in fields(cls)}, parameters))
+        options = cls(**checked({item.name: item for item in fields(cls)}, parameters))
         if not any_voice:
-            synthesizer_of(found.voice)
-        reference_of(found.reference)
-        rate, allowed = found.sample_rate, RATES.get(found.format)
+            synthesizer_of(options.voice)
+        reference_of(options.reference)
+        rate, allowed = options.sample_rate, RATES.get(options.format)
         if rate and (rate < 8000 or (allowed and rate not in allowed)):
             takes = ", ".join(map(str, allowed)) if allowed else "8000 to 48000"
             raise OptionError(
-                f"option 'sample_rate' takes {takes} with format {found.format}, or 0 for the "
+                f"option 'sample_rate' takes {takes} with format {options.format}, or 0 for the "
                 f"voice's own; sent: {rate}"
             )
-        return found
+        return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +161,7 @@ class SpokenSentence:
     """With the option `timestamps`."""
 
     def later(self, seconds: float) -> "SpokenSentence":
-        """Return the sentence as it is when it begins later."""
+        """Return the sentence with times that are some seconds later."""
         return replace(
             self,
             start=round(self.start + seconds, 4),
@@ -120,7 +177,7 @@ class SpokenSentence:
 class Spoken:
     """What was spoken. A chunk of a streamed answer has the sentences that begin in it.
 
-    The last one has no audio, and the figures of all.
+    The last chunk has no audio, and the figures of all.
     """
 
     duration: float
@@ -137,7 +194,7 @@ class Spoken:
     """With the option `reference`: cosine of how both sound, as far as the model can say."""
 
     def later(self, seconds: float) -> "Spoken":
-        """Return it as it is when it begins later, behind other audio."""
+        """Return the answer as it is behind other audio, which takes some seconds."""
         sentences = tuple(item.later(seconds) for item in self.sentences)
         return replace(self, duration=round(seconds + self.duration, 4), sentences=sentences)
 

@@ -20,53 +20,49 @@ Time = TypeVar("Time", int, float)
 
 
 def closed(spans: Iterable[tuple[Time, Time]], pause: Time) -> list[tuple[Time, Time]]:
-    """Return spans in order, those as one that overlap or have a shorter pause between them."""
-    found: list[tuple[Time, Time]] = []
+    """Return spans in order; those that overlap, or have a shorter pause between them, are one."""
+    merged: list[tuple[Time, Time]] = []
     for start, end in sorted(spans):
-        if found and start - found[-1][1] < pause:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if merged and start - merged[-1][1] < pause:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def joined_turns(turns: Iterable[Turn], least_s: float = 0.0) -> list[Turn]:
-    """Return turns in order of their starts, without pauses shorter than PAUSE_S.
-
-    Of the turns that are left, those shorter than `least_s` are dropped.
-    """
+    """Close pauses shorter than PAUSE_S; return the turns of at least `least_s`, by their start."""
     spans: dict[str, list[tuple[float, float]]] = {}
     for turn in turns:
         spans.setdefault(turn.speaker, []).append((turn.start, turn.end))
-    found = [
+    joined = [
         Turn(speaker, start, end)
         for speaker, own in spans.items()
         for start, end in closed(own, PAUSE_S)
         if end - start >= least_s
     ]
-    return sorted(found, key=lambda turn: (turn.start, turn.speaker))
+    return sorted(joined, key=lambda turn: (turn.start, turn.speaker))
 
 
 def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
-    """Return a segment whose words have their speakers, and that has the one of most of them.
+    """Return a segment with the speaker of each word, and with the speaker of most words.
 
-    A word belongs to who speaks most of it, or else to who speaks nearest to it. Where two speak
-    at once, the words that were recognised may so be given to either.
+    A word belongs to who speaks most of it, or else to who speaks nearest to it. Where two speak at
+    once, the words that were recognised may so be given to either.
     """
     if not segment.text:
         return segment
     words = words_with_speakers(segment.words, turns)
-    return replace(
-        segment, words=words, speaker=_speaker_of_most(words) or _speaker(segment, turns)
-    )
+    speaker = _speaker_of_most(words) or speaker_of(segment.start, segment.end, turns)
+    return replace(segment, words=words, speaker=speaker)
 
 
 def with_speakers_near(
     segments: Iterable[Segment], turns: Iterable[Turn]
 ) -> Iterator[tuple[Segment, Segment]]:
-    """Yield each segment, and the same with speakers if there are turns within NEAR_S of it.
+    """Yield each segment twice: as it is, and with speakers if there are turns within NEAR_S of it.
 
-    Both are in order of their starts, so that a day of them takes a second.
+    Segments and turns are in order of their starts, so that a day of them takes a second.
     """
     later, near = deque(turns), deque[Turn]()
     for segment in segments:
@@ -77,7 +73,7 @@ def with_speakers_near(
 
 
 def words_with_speakers(words: Sequence[Word], turns: Sequence[Turn]) -> tuple[Word, ...]:
-    return tuple(replace(word, speaker=_speaker(word, turns)) for word in words)
+    return tuple(replace(word, speaker=speaker_of(word.start, word.end, turns)) for word in words)
 
 
 def cut_by_speaker(segment: Segment) -> list[Segment]:
@@ -90,18 +86,18 @@ def cut_by_speaker(segment: Segment) -> list[Segment]:
         return [segment]
     starts = [segment.start, *(said[0].start for _, said in runs[1:]), segment.end]
     return [
-        _part(segment, str(who), said, (starts[place], starts[place + 1]))
-        for place, (who, said) in enumerate(runs)
+        _part(segment, str(who), said, (starts[index], starts[index + 1]))
+        for index, (who, said) in enumerate(runs)
     ]
 
 
-def other_turns(told: Sequence[Turn], final: Iterable[Turn]) -> Iterator[Turn]:
-    """Yield the parts of `final` turns whose speaker `told` lacks there, if they are long enough.
+def other_turns(sent: Sequence[Turn], final: Iterable[Turn]) -> Iterator[Turn]:
+    """Yield the parts of `final` turns whose speaker `sent` lacks there, if they are long enough.
 
     Turns of one speaker do not overlap.
     """
     by_speaker: dict[str, list[Turn]] = {}
-    for turn in joined_turns(told):
+    for turn in joined_turns(sent):
         by_speaker.setdefault(turn.speaker, []).append(turn)
     for turn in final:
         own, start = by_speaker.get(turn.speaker, []), turn.start
@@ -124,10 +120,6 @@ def speaker_of(start: float, end: float, turns: Sequence[Turn]) -> str:
         return max(seconds, key=seconds.__getitem__)
     nearest = min(turns, key=lambda turn: max(turn.start - end, start - turn.end), default=None)
     return nearest.speaker if nearest else "A"
-
-
-def _speaker(item: Segment | Word, turns: Sequence[Turn]) -> str:
-    return speaker_of(item.start, item.end, turns)
 
 
 def _speaker_of_most(words: Sequence[Word]) -> str:

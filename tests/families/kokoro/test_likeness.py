@@ -8,7 +8,7 @@ from conch.families.kokoro.declaration import NAMES
 from conch.families.kokoro.likeness import SOUNDS, nearest, sound_of
 from conch.families.speakers.clustering import unit
 from conch.wire.errors import AudioError
-from conch.wire.voices import shares_of
+from conch.wire.synthesis import shares_of
 
 
 @pytest.fixture(scope="module")

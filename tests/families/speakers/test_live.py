@@ -9,11 +9,7 @@ from plain_labels import file_of
 from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
 from conch.families.speakers.clustering import MOST_PIECES, unit
-from conch.families.speakers.live import (
-    SETTLE_S,
-    LiveVoices,
-    solos,
-)
+from conch.families.speakers.live import SETTLE_S, LiveVoices, solos
 from conch.families.speakers.live_labels import LiveLabels
 from conch.families.speakers.pieces import WINDOW_S
 from conch.families.speakers.relabelling import FRAME_S, Piece, Run, relabelled

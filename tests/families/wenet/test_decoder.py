@@ -23,10 +23,7 @@ from conch.families.search.graphs import (
     RecordingsConfig,
 )
 from conch.families.wenet.decoder import WenetDecoder
-from conch.families.wenet.encoder import (
-    WenetEncoder,
-    WenetStreamingEncoder,
-)
+from conch.families.wenet.encoder import WenetEncoder, WenetStreamingEncoder
 from conch.families.wenet.networks import WenetGraph, opened_folder, vocabulary_of
 from conch.wire.errors import ConfigError, OptionError
 

@@ -24,7 +24,14 @@ from conch.gateway.riva.protocol import RECOGNITION, SYNTHESIS, methods_of
 from conch.gateway.wyoming import events
 from conch.gateway.wyoming import recognition as wyoming_recognition
 from conch.gateway.wyoming import synthesis as wyoming_synthesis
-from conch.wire import hotwords, known_speakers, option_texts, options, replacements, synthesis
+from conch.wire import (
+    hotwords,
+    known_speakers,
+    option_values,
+    options,
+    replacements,
+    synthesis,
+)
 from conch.wire.errors import ConchError, InternalError
 from lab.chaos.doors.forms import FIELDS, FORM_VALUES
 from lab.chaos.drawn import TEXTS, mostly, values
@@ -199,7 +206,7 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
         st.dictionaries(st.sampled_from([*voicing.OPTIONS, "format"]), values(), max_size=4),
     ),
     "options as texts": (
-        lambda pairs: option_texts.options_of_text(dict(pairs)),
+        lambda pairs: option_values.options_of_text(dict(pairs), options.all_options()),
         queries(),
     ),
     "hotwords": (_hotwords, texts()),

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from reports import accuracy, header, run_figures
 
-from conch.bench.figures import Latency, MeanStage
-from conch.bench.live_figures import LiveRun
+from conch.bench.figures import Latency, LiveRun, MeanStage
 from conch.component.waveform import SAMPLE_RATE
 from lab.growth.benchmark import (
     ROW_AUDIO_S,

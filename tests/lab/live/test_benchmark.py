@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 from live_samples import answer, sample
 
+from conch.bench.figures import Script, Shown, live_run
 from conch.bench.live import LiveBenchmark, scripts
-from conch.bench.live_figures import Script, Shown, figures
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
-from conch.wire.result import (
-    Hypothesis,
-    OpenUtterance,
-    RollingPasses,
-    Segment,
-    Word,
-)
+from conch.wire.result import Hypothesis, OpenUtterance, RollingPasses, Segment, Word
 from lab.alignment import TimedWord
 from lab.live.benchmark import offline_wer, words_of
 from lab.live.figures import ViewedRun, ViewerRecord, viewed
@@ -33,7 +27,7 @@ def seen(
     used_s: Mapping[str, float] | None = None,
 ) -> ViewedRun:
     """Return the figures of streams in chunks of 640 ms."""
-    return viewed(figures(records, 640, scoring), records, words, scoring, used_s)
+    return viewed(live_run(records, 640, scoring), records, words, scoring, used_s)
 
 
 def test_an_offline_path_that_fails_beside_the_streams_is_said_and_costs_no_figure(capsys):

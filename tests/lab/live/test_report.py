@@ -3,9 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from conch.bench.figures import Latency
+from conch.bench.figures import Latency, live_run
 from conch.bench.live import LiveBenchmark
-from conch.bench.live_figures import figures
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
@@ -15,7 +14,7 @@ from lab.live.report import markdown
 
 
 def run(streams: int, keeps_up: bool = True, wer: float | None = 0.1) -> ViewedRun:
-    counted = replace(figures([], 640, ENGLISH_WORDS), streams=streams, keeps_up=keeps_up, wer=wer)
+    counted = replace(live_run([], 640, ENGLISH_WORDS), streams=streams, keeps_up=keeps_up, wer=wer)
     return viewed(counted, [], [], ENGLISH_WORDS, None)
 
 

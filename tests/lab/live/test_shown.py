@@ -2,7 +2,7 @@
 
 from math import inf
 
-from conch.bench.live_figures import shown_by
+from conch.bench.figures import shown_by
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
 from lab.live.shown import Line, screens
 

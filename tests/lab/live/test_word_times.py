@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conch.bench.samples import Sample
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Word
 from lab.alignment import TimedWord
 from lab.live.word_times import WordTimes, timed_words
@@ -69,7 +69,7 @@ def test_times_stay_within_the_utterance():
 
 def test_a_server_without_an_offline_path_gives_interpolated_times_and_says_so(capsys):
     samples = [
-        Sample(Utterance(Path(text), text), np.zeros(16_000, np.float32), 16_000, 1.0)
+        Sample(ManifestEntry(Path(text), text), np.zeros(16_000, np.float32), 16_000, 1.0)
         for text in ("ab cd", "", "ef")
     ]
     # No server listens on the discard port.
@@ -82,7 +82,7 @@ def test_a_server_without_an_offline_path_gives_interpolated_times_and_says_so(c
 
 def test_an_utterance_is_asked_for_once(monkeypatch):
     samples = [
-        Sample(Utterance(Path(text), text), np.zeros(16_000, np.float32), 16_000, 1.0)
+        Sample(ManifestEntry(Path(text), text), np.zeros(16_000, np.float32), 16_000, 1.0)
         for text in ("ab cd", "ef")
     ]
     asked = []

@@ -3,15 +3,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from lab.names.benchmark import NamesBenchmark, listed, some_of
 from lab.names.chosen import Names, chosen_names
 
 WORDS = {"the", "tree", "spoke", "went", "home", "labor"}
 
 
-def said(*texts: str) -> list[Utterance]:
-    return [Utterance(Path(f"{place}.wav"), text) for place, text in enumerate(texts)]
+def said(*texts: str) -> list[ManifestEntry]:
+    return [ManifestEntry(Path(f"{place}.wav"), text) for place, text in enumerate(texts)]
 
 
 def test_names_are_words_that_training_and_dictionary_lack() -> None:

@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 from reports import header
 
-from conch.bench.load import Load, Offer, Outcome
+from conch.bench.load import LoadResult, Offer, Outcome
 from conch.bench.memory import Memory
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.orchestration import plots
-from lab.orchestration.benchmark import (
-    OrchestrationBenchmark,
-    OrchestrationReport,
-    run,
-    systems,
-)
+from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport, run, systems
 from lab.orchestration.figures import Rounds, SystemFigures, ratios, system_figures
 from lab.orchestration.report import markdown
 from lab.orchestration.systems import (
@@ -32,7 +27,7 @@ from lab.orchestration.systems import (
 from lab.served import ServedStage
 from lab.settings import read_settings
 
-UTTERANCES = [Utterance(Path("a"), "the cat sat"), Utterance(Path("b"), "it purred")]
+UTTERANCES = [ManifestEntry(Path("a"), "the cat sat"), ManifestEntry(Path("b"), "it purred")]
 CLIPS = [Clip(Path(name), np.zeros(32_000, np.float32)) for name in "ab"]
 CLOSED, PACED = Offer(concurrency=4), Offer(rate=2.0)
 STAGES = {"vad": ServedStage(1.0, 2.0, 10.0)}
@@ -42,7 +37,8 @@ def measured(system: System, wall_s: float, latency_s: float, memory_mb: float) 
     outcomes = (Outcome(0, latency_s, "the cat sat"), Outcome(1, 2 * latency_s, "it barked"))
     cpu_s = {"speech": 0.1 * wall_s, "vad": 0.4 * wall_s, "client": 0.1}
     runs = [
-        SystemRun(offered, Load(outcomes, wall_s), cpu_s, STAGES) for offered in (CLOSED, PACED)
+        SystemRun(offered, LoadResult(outcomes, wall_s), cpu_s, STAGES)
+        for offered in (CLOSED, PACED)
     ]
     entry = system.models[0] if system.models else system.name
     return Measured(runs, Memory(memory_mb, {entry: memory_mb / 2, "vad": memory_mb / 2}))
@@ -95,7 +91,7 @@ def test_a_request_that_failed_is_reported_and_counts_in_nothing_else() -> None:
         Outcome(0, 0.1, "the cat sat"),
         Outcome(1, 9.0, None, "no room"),
     )
-    failed = SystemRun(CLOSED, Load(outcomes, 1.0), {}, STAGES)
+    failed = SystemRun(CLOSED, LoadResult(outcomes, 1.0), {}, STAGES)
     rounds = Rounds(system, [Measured([failed], Memory(1.0, {}))])
     (closed,) = system_figures(rounds, UTTERANCES, CLIPS).runs
     assert (closed.errors, closed.error_messages) == (1, ["no room"])
@@ -106,7 +102,7 @@ def test_recordings_that_are_sent_again_count_once_in_wer_and_each_time_in_speed
     (system,) = [item for item in systems([1]) if item.name == CONCH]
     texts = ("the cat sat", "it purred", "wrong")
     outcomes = tuple(Outcome(index, 0.1, text) for index, text in enumerate(texts))
-    again = SystemRun(CLOSED, Load(outcomes, 2.0), {"vad": 3.0}, STAGES)
+    again = SystemRun(CLOSED, LoadResult(outcomes, 2.0), {"vad": 3.0}, STAGES)
     rounds = Rounds(system, [Measured([again], Memory(1.0, {}))])
     (closed,) = system_figures(rounds, UTTERANCES, CLIPS).runs
     assert (closed.requests, closed.audio_s, closed.rtfx) == (3, 6.0, 3.0)
@@ -120,7 +116,7 @@ def test_p99_is_compared_from_a_hundred_requests_on(requests: int, ratio: float 
     for system in systems([1])[:2]:
         latency_s = 0.1 if system.name == CONCH else 0.2
         outcomes = tuple(Outcome(index, latency_s, "it purred") for index in range(requests))
-        one = SystemRun(CLOSED, Load(outcomes, 2.0), {}, STAGES)
+        one = SystemRun(CLOSED, LoadResult(outcomes, 2.0), {}, STAGES)
         rounds = Rounds(system, [Measured([one], Memory(1.0, {}))])
         found[system.name] = system_figures(rounds, UTTERANCES, CLIPS)
     (load,) = ratios(found, CONCH)["conch / in process"].loads
@@ -168,7 +164,7 @@ def test_pictures_are_written(tmp_path: Path) -> None:
 
 def test_a_load_of_which_every_request_failed_is_in_no_picture(tmp_path: Path) -> None:
     (system,) = [item for item in systems([1]) if item.name == CONCH]
-    nothing: Load[str] = Load((Outcome(0, 9.0, None, "no room"),), 1.0)
+    nothing: LoadResult[str] = LoadResult((Outcome(0, 9.0, None, "no room"),), 1.0)
     runs = [SystemRun(offered, nothing, {}, STAGES) for offered in (CLOSED, PACED)]
     found = system_figures(Rounds(system, [Measured(runs, Memory(1.0, {}))]), UTTERANCES, CLIPS)
     written = plots.write({CONCH: found}, tmp_path)

@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from conch.bench.samples import decode
-from conch.scoring.manifest import Utterance, read_manifest
+from conch.scoring.manifest import ManifestEntry, read_manifest
 from conch.wire.errors import BenchError
 from lab.recordings.files import recordings_folder, write_manifest, write_recordings
 from lab.recordings.joined import Joining
@@ -16,11 +16,13 @@ JOINING = Joining(seconds=10)
 
 
 @pytest.fixture(scope="module")
-def utterances() -> list[Utterance]:
+def utterances() -> list[ManifestEntry]:
     return read_manifest(DATA / "manifest.tsv")
 
 
-def test_recordings_and_the_tables_beside_them(utterances: list[Utterance], tmp_path: Path) -> None:
+def test_recordings_and_the_tables_beside_them(
+    utterances: list[ManifestEntry], tmp_path: Path
+) -> None:
     made = write_recordings(utterances, JOINING, tmp_path)
     assert len(made) > 1
     assert [item.path.name for item in made[:2]] == ["recording-0001.flac", "recording-0002.flac"]
@@ -43,7 +45,7 @@ def test_recordings_and_the_tables_beside_them(utterances: list[Utterance], tmp_
     assert lines[1].split("\t")[:2] == ["recording-0001.flac", "0.000"]
 
 
-def test_a_telephone_call_is_a_wav_in_g711(utterances: list[Utterance], tmp_path: Path) -> None:
+def test_a_telephone_call_is_a_wav_in_g711(utterances: list[ManifestEntry], tmp_path: Path) -> None:
     joining = Joining(seconds=10, is_telephone=True)
     (call,) = write_recordings(utterances[:2], joining, tmp_path)
     info = soundfile.info(call.path)
@@ -52,7 +54,7 @@ def test_a_telephone_call_is_a_wav_in_g711(utterances: list[Utterance], tmp_path
 
 
 def test_a_limit_counts_recordings_and_spreads_them(
-    utterances: list[Utterance], tmp_path: Path
+    utterances: list[ManifestEntry], tmp_path: Path
 ) -> None:
     (first, second) = (tmp_path / name for name in ("all", "one"))
     for folder in (first, second):
@@ -67,7 +69,7 @@ def test_a_limit_counts_recordings_and_spreads_them(
 
 def test_what_is_no_audio_is_named(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"none\.wav cannot be decoded"):
-        write_recordings([Utterance(tmp_path / "none.wav", "no")], JOINING, tmp_path)
+        write_recordings([ManifestEntry(tmp_path / "none.wav", "no")], JOINING, tmp_path)
 
 
 def test_a_folder_is_removed_unless_it_is_the_users(tmp_path: Path) -> None:
@@ -97,5 +99,5 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 def test_what_would_break_a_line_is_not_written(tmp_path: Path) -> None:
     for text in ("two\tfields", "two\nlines", "two\u2028lines"):
         with pytest.raises(BenchError, match="a tab or a line break is in a field"):
-            write_manifest(tmp_path / "m.tsv", [Utterance(tmp_path / "a.mp3", text)])
+            write_manifest(tmp_path / "m.tsv", [ManifestEntry(tmp_path / "a.mp3", text)])
     assert not (tmp_path / "m.tsv").exists()

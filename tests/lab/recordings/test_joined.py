@@ -5,14 +5,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conch.scoring.manifest import Utterance
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.recordings.joined import BETWEEN, Between, Group, JoinedRecording, Joining, groups, join
 from lab.telephone import amplitude, rms
 
 RATE = 16_000
 LENGTHS = (12_000, 16_000, 20_001)
-UTTERANCES = [Utterance(Path(f"{place}.wav"), f"word {place}", "dev", "read") for place in range(3)]
+UTTERANCES = [
+    ManifestEntry(Path(f"{place}.wav"), f"word {place}", "dev", "read") for place in range(3)
+]
 GROUP = Group(0, (0, 1, 2), (0.5, 0.25))
 
 
@@ -137,7 +139,7 @@ def test_a_telephone_call_keeps_the_times() -> None:
 
 
 def test_a_recording_of_several_sources_is_mixed() -> None:
-    several = [*UTTERANCES[:2], Utterance(Path("x.wav"), "", "dev", "talk")]
+    several = [*UTTERANCES[:2], ManifestEntry(Path("x.wav"), "", "dev", "talk")]
     recording = join(several, waveforms(), GROUP, Joining(seconds=1))
     assert recording.source == "mixed"
     assert recording.text == "word 0 word 1"

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 import virtual_time
 from plain_recognizer import recognizer_on
-from spoken_components import (
-    RATE,
-    SpokenComponents,
-    columns,
-    from_a_pause_on,
-    made,
-    until_a_pause,
-)
+from spoken_components import RATE, SpokenComponents, columns, from_a_pause_on, made, until_a_pause
 
 from conch.component import bytes_array
 from conch.recognition.decoded import WORD_COLUMNS

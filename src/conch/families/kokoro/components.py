@@ -30,7 +30,7 @@ from conch.families.speech.graphs import (
     sounds_of,
 )
 from conch.packaged import packaged
-from conch.wire.voices import shares_of
+from conch.wire.synthesis import shares_of
 
 TEXT, PITCH, LOUDNESS = (
     "/encoder/MatMul_1_output_0",

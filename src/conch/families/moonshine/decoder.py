@@ -29,8 +29,8 @@ from conch.families.moonshine.search import Searched, Token, beam_search, greedy
 from conch.families.moonshine.tokens import END, START, MoonshineTokens
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
 from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.joining import compression_ratio
 from conch.wire.languages import codes_of
-from conch.wire.repetition import compression_ratio
 from conch.wire.result import Word
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE

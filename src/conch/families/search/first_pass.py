@@ -31,9 +31,9 @@ from conch.recognition.hooks import EndFirm, FirstPass
 from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import NO_SAMPLES, Utterance
 from conch.recognition.metrics import STREAMS_RESUMED
+from conch.wire.entry_points import ChunkPosition
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import text_of_words
-from conch.wire.stream_place import StreamPlace
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class _Step:
 
     waveform: Array
     heard: "_Heard"
-    place: StreamPlace
+    place: ChunkPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class SearchFirstPass(FirstPass):
         finds_speech: bool = False,
     ) -> tuple[Utterance, SpeechProbs | None]:
 
-        def encode(place: StreamPlace) -> Awaitable[_Heard]:
+        def encode(place: ChunkPosition) -> Awaitable[_Heard]:
             return self._encode_step(calls, waveform, place, finds_speech=finds_speech)
 
         place = self._place(ends=ends)
@@ -176,15 +176,15 @@ class SearchFirstPass(FirstPass):
             self._leave_child()
         await asyncio.gather(*self._leaving)
 
-    def _place(self, *, ends: bool) -> StreamPlace:
+    def _place(self, *, ends: bool) -> ChunkPosition:
         """Return the place of the next calls in the components' stream; the first ones open it."""
-        place = StreamPlace(self._child, starts=self._called is None, ends=ends)
+        place = ChunkPosition(self._child, starts=self._called is None, ends=ends)
         self._called = time.monotonic()
         return place
 
     def _leave_child(self) -> None:
         """Free what encoder and search keep of the stream; it may begin there under a new id."""
-        place = StreamPlace(self._child, starts=False, ends=True)
+        place = ChunkPosition(self._child, starts=False, ends=True)
         leaving = asyncio.create_task(self._end(place))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
@@ -193,7 +193,7 @@ class SearchFirstPass(FirstPass):
     async def _search(
         self,
         frames: EncodedFrames,
-        place: StreamPlace,
+        place: ChunkPosition,
         calls: Calls,
         utterance: Utterance,
         *,
@@ -225,7 +225,7 @@ class SearchFirstPass(FirstPass):
 
     async def _begin_again(
         self, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> tuple[Utterance, StreamPlace]:
+    ) -> tuple[Utterance, ChunkPosition]:
         """Bring encoder and search to where they were before a step, as a stream of a new id.
 
         Heard without the audio before the utterance, other words may come out. If firm ones do,
@@ -242,11 +242,11 @@ class SearchFirstPass(FirstPass):
 
     async def _hear_again(
         self, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> tuple[Utterance, StreamPlace]:
+    ) -> tuple[Utterance, ChunkPosition]:
         """Send the audio of the open utterance to encoder and search, as a stream of a new id."""
         self._leave_child()
         num_stable = utterance.num_stable
-        place = StreamPlace(self._child, starts=True, ends=ends)
+        place = ChunkPosition(self._child, starts=True, ends=ends)
         kept = utterance.steps
         for first in range(0, len(kept), STEPS_AGAIN):
             steps = np.concatenate([step.waveform for step in kept[first : first + STEPS_AGAIN]])
@@ -257,7 +257,7 @@ class SearchFirstPass(FirstPass):
         return replace(utterance, num_stable=num_stable), place
 
     async def _encode_step(
-        self, calls: Calls, waveform: Array, place: StreamPlace, *, finds_speech: bool = False
+        self, calls: Calls, waveform: Array, place: ChunkPosition, *, finds_speech: bool = False
     ) -> _Heard:
         """Return what the encoder makes of FP32 [samples], with speech probabilities if wanted."""
         if self.encoder == self.decoder:
@@ -276,7 +276,7 @@ class SearchFirstPass(FirstPass):
         probs, frame_samples = (outputs[name].numpy() for name in speech)
         return _Heard(frames, SpeechProbs(probs, frame_samples.item()), behind_s, frame_s)
 
-    async def _end(self, place: StreamPlace) -> None:
+    async def _end(self, place: ChunkPosition) -> None:
         """Free the components' state of a stream that ends without its last samples."""
         calls, lens = self._detached, f"{self.frames}_lens"
         no_samples: dict[str, Array] = {"waveform": NO_SAMPLES}

@@ -8,7 +8,7 @@ import numpy as np
 
 from conch.component.arrays import FloatArray
 from conch.families.whisper.tokens import WhisperTokens
-from conch.wire.repetition import compression_ratio
+from conch.wire.joining import compression_ratio
 
 MAX_POSITIONS = 448
 """Positions of Whisper's decoder; CTranslate2 gives half of them to a text."""

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack
 from itertools import count
 from typing import Any
 
+from conch.audio.encoding import wav_header
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
-from conch.audio.wav import wav_header
 from conch.client import AsyncClient
 from conch.client.aio import timeout
 from conch.gateway.errors import ApiError, invalid, overloaded

@@ -15,8 +15,8 @@ from conch.gateway.option_fields import phrase
 from conch.gateway.riva.protocol import ENCODINGS, Message
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of
-from conch.wire.option_texts import options_of_text
-from conch.wire.options import RecognitionOptions
+from conch.wire.option_values import options_of_text
+from conch.wire.options import RecognitionOptions, all_options
 
 RAW = {"LINEAR_PCM": "pcm16", "MULAW": "mulaw", "ALAW": "alaw"}
 """Encodings of raw samples, with the gateway's names."""
@@ -70,7 +70,7 @@ def settings_of(config: Message, aliases: Mapping[str, str], *, live: bool) -> R
     by_option = {option: (value, field) for field, option, value in _chosen(config, live=live)}
     fields = {option: field for option, (_, field) in by_option.items()}
     try:
-        own = options_of_text(dict(config.custom_configuration))
+        own = options_of_text(dict(config.custom_configuration), all_options())
         if config.profanity_filter:
             steps = str(own.get("post", "")), PROFANITY_FILTER
             own["post"] = ",".join(filter(None, steps))

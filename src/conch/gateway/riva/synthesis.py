@@ -20,9 +20,8 @@ from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded, served_voi
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.languages import code_of
-from conch.wire.option_texts import options_of_text
-from conch.wire.synthesis import RATES, SpokenSentence
-from conch.wire.voices import shares_of, synthesizer_of
+from conch.wire.option_values import options_of_text
+from conch.wire.synthesis import RATES, SpokenSentence, shares_of, synthesizer_of
 
 VOICE_MODEL = "Conch"
 """Model of all voices: clients name a voice as `model.voice`."""
@@ -60,7 +59,7 @@ def text_and_voicing(request: Message) -> tuple[str, Voicing]:
         raise invalid("encoding", f"encoding takes {takes}; sent: {encoding}")
     format = FORMATS[encoding]
     try:
-        options = options_of_text(dict(request.custom_configuration), known=OPTIONS)
+        options = options_of_text(dict(request.custom_configuration), OPTIONS)
         if (voice := _voice(request.voice_name)) and "voice" not in options:
             options["voice"] = voice
         if request.enable_word_time_offsets:

@@ -24,11 +24,11 @@ from conch.wire.errors import (
 )
 from conch.wire.hotwords import as_ctc_writes, hotwords_of
 from conch.wire.limits import MAX_TEXT
+from conch.wire.named_models import post_models
 from conch.wire.needs import missing, missing_post, text_components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import read_replacements, replacements_of
 from conch.wire.result import Hypothesis, Segment, Word
-from conch.wire.text_steps import post_models
 
 LIVE_PATIENCE_S = 10.0
 """Longest time for the steps of a live segment, in seconds: the text is wanted now."""

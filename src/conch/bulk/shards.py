@@ -1,8 +1,12 @@
-"""Shards: JSON lines or Parquet, with a row for each recording."""
+"""Shards: which recordings share one, which are still to do, and the rows of its file."""
 
+import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conch import __version__
@@ -13,15 +17,14 @@ from conch.wire.known_speakers import without_voices
 from conch.wire.languages import code_of
 from conch.wire.result import Segment, strict_json
 
-if TYPE_CHECKING:
-    import pyarrow
-
+MAX_FILES = 500
+"""Most recordings of a shard: a worker that dies loses only minutes of work."""
+SHARD = re.compile(r"part-\d{6}-([0-9a-f]{16})\.(jsonl|parquet)")
+"""Name of a shard's file."""
 SCHEMA = 2
 """Version of the columns and their meaning: all shards of a folder form one table."""
-
 Row = dict[str, Any]
 """Values by column, as JSON has them. docs/guide/bulk.md has the meaning of each."""
-
 _BY_NAME = "by name"
 """A column whose keys are not known in advance: JSON text in Parquet."""
 _SEGMENT = {
@@ -68,11 +71,84 @@ _COLUMNS: Mapping[str, Any] = {
 """Arrow's type of each column; a mapping is a struct, and a list is one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The recordings whose results are written together."""
+
+    name: str
+    """Name of the file without its suffix, made from the ids of the recordings."""
+    sources: tuple[Source, ...]
+
+
+def files_per_shard(num_sources: int) -> int:
+    """Return how many recordings a shard holds in a run of `num_sources`.
+
+    The square root: every shard has a cost, and few shards spread badly over workers.
+    """
+    return max(1, min(MAX_FILES, math.isqrt(num_sources)))
+
+
+def shards_of(sources: Sequence[Source], size: int | None = None) -> list[Shard]:
+    """Return the shards of a run, `size` recordings in each; None chooses by their number.
+
+    The same recordings in the same order give the same names, on any machine.
+    """
+    step = size or files_per_shard(len(sources))
+    parts = [tuple(sources[start : start + step]) for start in range(0, len(sources), step)]
+    return [
+        Shard(f"part-{number:06d}-{digest_of([item.id for item in part])}", part)
+        for number, part in enumerate(parts)
+    ]
+
+
+def digest_of(ids: Sequence[str]) -> str:
+    """Return a digest of a list of ids, 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for item in ids:
+        data = item.encode(errors="surrogateescape")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()[:16]
+
+
+def not_planned(shards: Sequence[Shard], files: Collection[str]) -> list[str]:
+    """Return the files of shards, among `files`, that a plan does not have."""
+    planned = {_digest(shard.name) for shard in shards}
+    return [name for name in sorted(files) if _digest(name) not in planned]
+
+
+def without_done(shards: Sequence[Shard], files: Collection[str]) -> list[Shard]:
+    """Return the shards of a plan whose files are not among `files`."""
+    done = {_digest(name) for name in files}
+    return [shard for shard in shards if _digest(shard.name) not in done]
+
+
+def check_settings(where: str, recorded: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raise a BulkError with the first different setting; an older version lacks newer ones."""
+    for name, value in settings.items():
+        before = recorded.get(name) or None
+        if before != (value or None):
+            texts = [
+                json.dumps(item, ensure_ascii=False) if item else "none" for item in (before, value)
+            ]
+            raise BulkError(
+                f"{where} holds the results of a run with {name} {texts[0]}; asked: {texts[1]}: "
+                "use another --out, or --overwrite to do all again"
+            )
+
+
+def _digest(name: str) -> str:
+    return name.partition(".")[0].rpartition("-")[2]
+
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
 def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: int = 1) -> Row:
     """Return the row of a recording, sent in `pieces`: its transcript, or why there is none."""
     language = code_of(options.get("language", "auto"))
     row: Row = {
-        **{name: [] if isinstance(kind, list) else None for name, kind in _COLUMNS.items()},
+        **{name: [] if isinstance(dtype, list) else None for name, dtype in _COLUMNS.items()},
         "schema": SCHEMA,
         "id": _writable(source.id),
         "path": _writable(source.path),
@@ -80,8 +156,8 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
         "options": without_voices(options),
         "conch": __version__,
     }
-    error, found = answer.error, answer.transcript
-    if found is None:
+    error, transcript = answer.error, answer.transcript
+    if transcript is None:
         return row | {
             "error": str(error).removeprefix(f"{source.path}: "),
             "error_code": error.code if isinstance(error, TranscriptionError) else "SERVER",
@@ -91,24 +167,24 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
             "stages": {},
         }
     return row | {
-        "language": found.language or row["language"],
-        "language_probability": found.language_probability,
-        "translated_from": found.translated_from or None,
-        "text": found.text,
-        "duration": found.duration,
-        "segments": [_segment(segment) for segment in found.segments],
+        "language": transcript.language or row["language"],
+        "language_probability": transcript.language_probability,
+        "translated_from": transcript.translated_from or None,
+        "text": transcript.text,
+        "duration": transcript.duration,
+        "segments": [_segment(segment) for segment in transcript.segments],
         "words": [
             {name: getattr(word, name) for name in _WORD if name != "channel"}
             | {"channel": segment.channel}
-            for segment in found.segments
+            for segment in transcript.segments
             for word in segment.words
         ],
-        "nbest": [{"text": item.text, "score": item.score} for item in found.nbest],
-        "warnings": list(found.warnings),
-        "models": {name: answer.models.get(name, "") for name in found.path},
+        "nbest": [{"text": item.text, "score": item.score} for item in transcript.nbest],
+        "warnings": list(transcript.warnings),
+        "models": {name: answer.models.get(name, "") for name in transcript.path},
         "pieces": pieces,
         "seconds_taken": round(answer.seconds, 3),
-        "stages": {name: round(stage.ms, 1) for name, stage in found.stages.items()},
+        "stages": {name: round(stage.ms, 1) for name, stage in transcript.stages.items()},
     }
 
 
@@ -127,14 +203,13 @@ def _segment(segment: Segment) -> Row:
 
 
 def json_line(row: Row) -> bytes:
-    """Return a row as a line of strict JSON."""
     return strict_json(row).encode() + b"\n"
 
 
-def shard_bytes(kind: str, rows: Sequence[Row]) -> bytes:
+def shard_bytes(shard_format: str, rows: Sequence[Row]) -> bytes:
     """Return a shard of rows, as `jsonl` or `parquet`."""
     lines = [json_line(row) for row in rows]
-    if kind == "jsonl":
+    if shard_format == "jsonl":
         return b"".join(lines)
     import pyarrow
     import pyarrow.parquet as parquet
@@ -142,19 +217,16 @@ def shard_bytes(kind: str, rows: Sequence[Row]) -> bytes:
     # The same rows that JSON lines hold, without NaN and with the same text.
     plain = [json.loads(line) for line in lines]
     for row in plain:
-        for name in (name for name, kind in _COLUMNS.items() if kind == _BY_NAME):
+        for name in (name for name, dtype in _COLUMNS.items() if dtype == _BY_NAME):
             row[name] = json.dumps(row[name], ensure_ascii=False)
-    schema = pyarrow.schema([(name, _arrow(kind)) for name, kind in _COLUMNS.items()])
+    schema = pyarrow.schema([(name, _arrow(dtype)) for name, dtype in _COLUMNS.items()])
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(plain, schema=schema), buffer)
     return buffer.getvalue()
 
 
 def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
-    """Return the rows of a shard of this name, with some `columns` of Parquet or all.
-
-    Raise a BulkError if it is damaged, or of another version.
-    """
+    """Return the rows of a shard, with some `columns` of Parquet or all, or raise a BulkError."""
     try:
         if name.endswith(".parquet"):
             import pyarrow.parquet as parquet
@@ -174,14 +246,14 @@ def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> 
     return rows
 
 
-def _arrow(kind: Any) -> "pyarrow.DataType":
+def _arrow(dtype: Any) -> "pyarrow.DataType":
     import pyarrow
 
-    if isinstance(kind, list):
-        return pyarrow.list_(_arrow(kind[0]))
-    if isinstance(kind, dict):
-        return pyarrow.struct([(name, _arrow(item)) for name, item in kind.items()])
-    return pyarrow.type_for_alias("string" if kind == _BY_NAME else kind)
+    if isinstance(dtype, list):
+        return pyarrow.list_(_arrow(dtype[0]))
+    if isinstance(dtype, dict):
+        return pyarrow.struct([(name, _arrow(item)) for name, item in dtype.items()])
+    return pyarrow.type_for_alias("string" if dtype == _BY_NAME else dtype)
 
 
 def _writable(name: str) -> str:

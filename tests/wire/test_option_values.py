@@ -3,8 +3,8 @@
 import pytest
 
 from conch.wire.errors import OptionError
-from conch.wire.option_texts import options_of_text
-from conch.wire.options import RecognitionOptions
+from conch.wire.option_values import options_of_text
+from conch.wire.options import RecognitionOptions, all_options
 
 
 def test_text_becomes_a_value_of_the_options_type() -> None:
@@ -20,8 +20,8 @@ def test_text_becomes_a_value_of_the_options_type() -> None:
         "channels": "2",
         "mode": "two_pass",
     }
-    found = options_of_text(sent)
-    assert found == {
+    result = options_of_text(sent, all_options())
+    assert result == {
         "nbest": 3,
         "rescore": True,
         "vad": False,
@@ -33,10 +33,10 @@ def test_text_becomes_a_value_of_the_options_type() -> None:
         "channels": 2,
         "mode": "two_pass",
     }
-    assert [type(value) for value in found.values()] == [
+    assert [type(value) for value in result.values()] == [
         *(int, bool, bool, float, int, float, str, str, int, str)
     ]
-    assert options_of_text({"channels": "split"}) == {"channels": "split"}
+    assert options_of_text({"channels": "split"}, all_options()) == {"channels": "split"}
 
 
 @pytest.mark.parametrize(
@@ -56,25 +56,25 @@ def test_text_becomes_a_value_of_the_options_type() -> None:
 )
 def test_text_of_another_type_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(OptionError, match=f"option '{name}' takes .*; sent: '") as refused:
-        options_of_text({name: text})
+        options_of_text({name: text}, all_options())
     assert len(str(refused.value)) < 300
 
 
 def test_an_empty_text_sets_nothing() -> None:
     sent = {"nbest": "", "itn": "", "speakers": " ", "hotwords": "", "mode": "", "rescore": "1"}
-    assert options_of_text(sent) == {"rescore": True}
+    assert options_of_text(sent, all_options()) == {"rescore": True}
     with pytest.raises(OptionError, match="unknown option 'nbets'"):
-        options_of_text({"nbets": ""})
+        options_of_text({"nbets": ""}, all_options())
 
 
 def test_an_unknown_name_has_the_closest_one_in_its_message() -> None:
     with pytest.raises(OptionError, match="unknown option 'beamsize'; did you mean 'beam_size'"):
-        options_of_text({"beamsize": "3"})
+        options_of_text({"beamsize": "3"}, all_options())
     with pytest.raises(OptionError, match="did you mean 'encoding'"):
-        options_of_text({"encodin": "pcm16"}, others=("encoding",))
+        options_of_text({"encodin": "pcm16"}, all_options(), others=("encoding",))
 
 
 def test_ranges_are_left_to_the_options() -> None:
-    options = options_of_text({"nbest": "0"})
+    options = options_of_text({"nbest": "0"}, all_options())
     with pytest.raises(OptionError, match="option 'nbest' takes an integer from 1"):
         RecognitionOptions.parse(options)

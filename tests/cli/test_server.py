@@ -6,7 +6,7 @@ import pytest
 
 from conch.bench.header import without_secrets
 from conch.cli import build_parser, main
-from conch.cli.server_flags import given_server
+from conch.cli.server import given_server
 from conch.client.endpoint import KEY_VARIABLE
 
 BENCH = ["--manifest", "m.tsv"]

@@ -10,8 +10,8 @@ from bulk_runs import TIMES
 
 from conch.bulk.cut import CutRecording, RequestPiece
 from conch.bulk.inputs import Source
-from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer
+from conch.bulk.shards import Row, row_of, rows_of, shard_bytes
 from conch.bulk.work import joined_answer
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import AudioError
@@ -42,8 +42,8 @@ def transcript(segments: Sequence[Segment], duration: float = 4.0) -> Transcript
 
 def test_a_row_has_no_voice_prints() -> None:
     known = '[{"name": "Ann", "embedding": [1]}, {"name": "Ben", "embedding": [2]}]'
-    found = row([], speakers="auto", known_speakers=known)["options"]
-    assert dict(found) == {"speakers": "auto", "known_speakers": "Ann,Ben"}
+    result = row([], speakers="auto", known_speakers=known)["options"]
+    assert dict(result) == {"speakers": "auto", "known_speakers": "Ann,Ben"}
 
 
 def row(segments: Sequence[Segment], **options) -> Row:
@@ -63,7 +63,7 @@ def test_a_row_has_the_language_that_was_found_or_asked_for(found, asked, told):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_has_the_languages_and_what_was_translated(kind):
-    (found,) = read_back(
+    (result,) = read_back(
         kind,
         row(
             [
@@ -74,8 +74,8 @@ def test_a_row_has_the_languages_and_what_was_translated(kind):
             task="translate",
         ),
     )
-    assert [found[name] for name in TOLD[:3]] == ["en", 0.8, "de"]
-    assert [[item[name] for name in TOLD[:3]] for item in found["segments"]] == [
+    assert [result[name] for name in TOLD[:3]] == ["en", 0.8, "de"]
+    assert [[item[name] for name in TOLD[:3]] for item in result["segments"]] == [
         ["en", 0.9, "de"],
         ["en", 0.6, "fr"],
         ["en", 0.7, "de"],
@@ -85,23 +85,23 @@ def test_a_row_has_the_languages_and_what_was_translated(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_has_the_lattices_of_its_segments(kind):
     segments = [segment(0.0, lattice=LATTICE), segment(1.0)]
-    (found,) = read_back(kind, row(segments, lattice=True, decoder="wfst"))
-    assert [item.get("lattice") for item in found["segments"]] == [LATTICE, None]
+    (result,) = read_back(kind, row(segments, lattice=True, decoder="wfst"))
+    assert [item.get("lattice") for item in result["segments"]] == [LATTICE, None]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_missing_value_is_read_back_as_none(kind):
     failed = row_of(SOURCE, Answer(None, AudioError("bad"), 0.5), {})
     plain, error = read_back(kind, row([segment(0.0)]), failed)
-    for found in (plain, error, *plain["segments"]):
-        assert [found.get(name) for name in TOLD] == [None] * len(TOLD)
+    for result in (plain, error, *plain["segments"]):
+        assert [result.get(name) for name in TOLD] == [None] * len(TOLD)
 
 
 def test_a_segment_has_no_keys_for_missing_values():
-    (found,) = row([segment(0.0)])["segments"]
-    assert found.keys() == {"start", "end", "channel", "text", "unrecognised"}
-    (found,) = row([segment(0.0, language="en", language_probability=0.0)])["segments"]
-    assert found.keys() > {"language", "language_probability"}
+    (result,) = row([segment(0.0)])["segments"]
+    assert result.keys() == {"start", "end", "channel", "text", "unrecognised"}
+    (result,) = row([segment(0.0, language="en", language_probability=0.0)])["segments"]
+    assert result.keys() > {"language", "language_probability"}
 
 
 def test_a_row_joined_of_pieces_is_that_of_the_whole():

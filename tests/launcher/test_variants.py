@@ -16,14 +16,14 @@ from conch.families.moonshine import declaration as moonshine
 from conch.families.transducer import declaration as transducer
 from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
-from conch.launcher.chosen_weights import (
+from conch.launcher.loaded_models import with_weights
+from conch.launcher.repositories import model_names, parsed_config
+from conch.launcher.variants import (
     components_with_weights,
     voices_environment,
     with_chosen_weights,
-    with_weights_found,
+    with_weight_folders,
 )
-from conch.launcher.loaded_models import with_weights
-from conch.launcher.repositories import model_names, parsed_config
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.needs import components_to_serve, decoder_of_chosen
 
@@ -37,7 +37,7 @@ def toy(tmp_path: Path) -> Path:
 
 def made(config: ServerConfig, directory: Path) -> ServerConfig:
     directory.mkdir()
-    return with_chosen_weights(with_weights_found(config), directory)
+    return with_chosen_weights(with_weight_folders(config), directory)
 
 
 def test_without_a_choice_nothing_is_made(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_both_components_get_the_folder_and_keep_the_rest(
     tmp_path: Path, toy: Path, model_config: str
 ) -> None:
     config = ServerConfig(SHIPPED, weights={"whisper": str(toy)}, model_config=model_config)
-    found = made(config, tmp_path / "made")
-    bls, components = map(Path, found.model_repositories)
+    result = made(config, tmp_path / "made")
+    bls, components = map(Path, result.model_repositories)
     assert bls == SHIPPED[0]
     assert model_names([components]) == model_names([SHIPPED[1]])
     for name in model_names([components]):
@@ -84,13 +84,13 @@ def test_a_repository_of_ones_own_stays_beside(
 
 def test_without_the_components_it_is_refused(toy: Path, identity_repository: Path) -> None:
     with pytest.raises(ServerError, match=r"^--whisper needs the model attention_encoder, which"):
-        with_weights_found(ServerConfig([identity_repository], weights={"whisper": str(toy)}))
+        with_weight_folders(ServerConfig([identity_repository], weights={"whisper": str(toy)}))
 
 
 def test_a_component_of_another_kind_is_refused(toy: Path, identity_repository: Path) -> None:
     (identity_repository / "identity").rename(identity_repository / "attention_encoder")
     with pytest.raises(ServerError, match=r"sets the parameter 'model' of attention_encoder, and "):
-        with_weights_found(ServerConfig([identity_repository], weights={"whisper": str(toy)}))
+        with_weight_folders(ServerConfig([identity_repository], weights={"whisper": str(toy)}))
 
 
 def test_a_half_model_starts_nothing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,11 +114,11 @@ def test_weights_of_ones_own_need_no_package(
     for name in moonshine.GRAPH_FILES:
         (tmp_path / "mine" / name).write_bytes(b"")
     config = ServerConfig(SHIPPED, weights={"moonshine": str(tmp_path / "mine")})
-    kept = with_weights(with_weights_found(config))
+    kept = with_weights(with_weight_folders(config))
     assert not kept.models, "nothing is left out"
-    found = made(kept, tmp_path / "made")
+    result = made(kept, tmp_path / "made")
     for name in moonshine.COMPONENTS:
-        path = Path(found.model_repositories[1]) / name / "config.pbtxt"
+        path = Path(result.model_repositories[1]) / name / "config.pbtxt"
         parsed = parsed_config(path)
         assert parsed is not None
         assert parsed.parameters["model"].string_value == str(tmp_path / "mine")
@@ -128,12 +128,12 @@ def test_an_unknown_kind_is_refused() -> None:
     kinds = "transducer, paraformer, paraformer_online, sensevoice, kaldi, wenet, ctc"
     message = f"takes the keys moonshine, whisper, {kinds}, piper; sent: 'vosk'"
     with pytest.raises(ServerError, match=message):
-        with_weights_found(ServerConfig(SHIPPED, weights={"vosk": "mine"}))
+        with_weight_folders(ServerConfig(SHIPPED, weights={"vosk": "mine"}))
 
 
 def test_where_a_folder_of_ctc_is_chosen_it_writes_all(tmp_path: Path) -> None:
     folder = str(icefall(tmp_path / "toy"))
-    config = with_weights(with_weights_found(ServerConfig(SHIPPED, weights={"ctc": folder})))
+    config = with_weights(with_weight_folders(ServerConfig(SHIPPED, weights={"ctc": folder})))
     assert {*ctc.OFFLINE, *ctc.LIVE} <= {*config.models}
     assert {*COMPONENTS, *moonshine.COMPONENTS}.isdisjoint(config.models)
     chosen = components_with_weights(config).keys()
@@ -145,7 +145,9 @@ def test_where_a_folder_of_ctc_is_chosen_it_writes_all(tmp_path: Path) -> None:
 
 def test_where_a_transducer_is_chosen_it_hears_live_audio_too(tmp_path: Path) -> None:
     folder = str(zipformer2(tmp_path / "toy"))
-    config = with_weights(with_weights_found(ServerConfig(SHIPPED, weights={"transducer": folder})))
+    config = with_weights(
+        with_weight_folders(ServerConfig(SHIPPED, weights={"transducer": folder}))
+    )
     assert {*transducer.OFFLINE, *transducer.LIVE, "ctc_encoder"} <= {*config.models}
     others = {*COMPONENTS, *moonshine.COMPONENTS, *decoders()["wfst"].live}
     assert others.isdisjoint(config.models)
@@ -157,16 +159,16 @@ def test_where_none_is_chosen_there_is_none() -> None:
 
 
 def test_where_whisper_is_chosen_it_is_the_default(toy: Path) -> None:
-    config = with_weights(with_weights_found(ServerConfig(SHIPPED, weights={"whisper": str(toy)})))
+    config = with_weights(with_weight_folders(ServerConfig(SHIPPED, weights={"whisper": str(toy)})))
     assert {*COMPONENTS} <= {*config.models}
     assert {*moonshine.COMPONENTS}.isdisjoint(config.models)
     named = ServerConfig(SHIPPED, weights={"whisper": str(toy)}, models=moonshine.COMPONENTS)
-    assert with_weights(with_weights_found(named)).models == moonshine.COMPONENTS
+    assert with_weights(with_weight_folders(named)).models == moonshine.COMPONENTS
 
 
 def test_a_server_is_told_of_the_voices_that_are_chosen(tmp_path: Path) -> None:
     write_piper(tmp_path, "joe")
-    config = with_weights_found(ServerConfig(SHIPPED, weights={"piper": str(tmp_path)}))
+    config = with_weight_folders(ServerConfig(SHIPPED, weights={"piper": str(tmp_path)}))
     (voice,) = json.loads(voices_environment(config)[VOICES])
     assert (voice["name"], voice["language"], voice["frame_samples"]) == ("joe", "en-US", HOP)
     assert voices_environment(ServerConfig(SHIPPED)) == {}
