@@ -18,8 +18,8 @@ import numpy as np
 
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
+from conch.bls.config import own_components
 from conch.bls.runtime import Runtime
-from conch.bls.traits import own_components
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest

@@ -8,10 +8,9 @@ import pytest
 from mortal_components import MortalComponents
 from plain_recognizer import calls_on
 
-from conch.bls.call import START_PATIENCE_S, ComponentAwayError, ComponentHungError
+from conch.bls.call import START_PATIENCE_S, ComponentAwayError, ComponentHungError, Deadline
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
-from conch.bls.deadline import Deadline
 from conch.bls.failover import (
     MAX_REPEATS,
     MAX_REPEATS_HUNG,

@@ -6,9 +6,9 @@ import pytest
 from plain_processes import PlainProcesses
 
 from conch.bls.call import START_PATIENCE_S, Call, ComponentAwayError, ComponentHungError
+from conch.bls.config import HANG_FACTOR
 from conch.bls.hangs import PERIOD_S, UNKNOWN_S, HangWatch, Speed
 from conch.bls.metrics import HANGS, Metrics
-from conch.bls.traits import HANG_FACTOR
 from conch.recognition import own_components
 from conch.wire.stream_place import StreamPlace
 

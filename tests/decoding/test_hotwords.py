@@ -10,8 +10,7 @@ from ctc_reference import VOCAB, random_log_probs
 
 from conch.component import Row
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, best_alignment
-from conch.decoding.hotwords.spotting import Spotter
-from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
+from conch.decoding.hotwords.spotting import HotwordTrie, Spotter, hotword_trie
 from conch.decoding.hypothesis import AlignedWord
 from conch.decoding.units import Characters
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig

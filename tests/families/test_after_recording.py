@@ -12,7 +12,7 @@ from plain_streams import audio
 
 import conch.families
 from conch.families import FAMILIES
-from conch.recognition.offline.whole_recording import WholeRecording
+from conch.recognition.offline.recording import WholeRecording
 from conch.recognition.request import SpeechRequest
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import joined_parts

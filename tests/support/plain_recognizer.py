@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bls.call import Components
+from conch.bls.call import Components, Deadline
 from conch.bls.calls import Calls
-from conch.bls.deadline import Deadline
 from conch.bls.runtime import Runtime
 from conch.recognition import RecognitionConfig, Recognizer, own_components
 from conch.recognition.request import SpeechRequest

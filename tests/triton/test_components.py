@@ -20,7 +20,7 @@ from conch.bls.metrics import Metrics
 from conch.component import bytes_array
 from conch.recognition import own_components
 from conch.triton.components import TritonComponents
-from conch.triton.statuses import triton_error
+from conch.triton.requests import triton_error
 from conch.wire import component_calls
 from conch.wire.errors import (
     ComponentError,

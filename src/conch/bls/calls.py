@@ -16,8 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from conch.bls.call import Call, Components, Outputs, Parameter, Policy, Send, Tensor
-from conch.bls.deadline import Deadline
+from conch.bls.call import Call, Components, Deadline, Outputs, Parameter, Policy, Send, Tensor
 from conch.bls.failover import Failover
 from conch.bls.metrics import CALL_SECONDS, CALLS, Metric, Metrics
 from conch.component import Array

@@ -4,15 +4,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 
 from conch.bls.admission import Admission
-from conch.bls.call import Components, Policy
+from conch.bls.call import Components, Deadline, Policy
 from conch.bls.calls import Calls
 from conch.bls.concurrency import ConcurrencyLimits, WithoutWaiting
-from conch.bls.config import BlsConfig
-from conch.bls.deadline import Deadline
-from conch.bls.failover import Failover
+from conch.bls.config import BlsConfig, OwnComponents
+from conch.bls.failover import Failover, OnDemand
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
-from conch.bls.on_demand import OnDemand
-from conch.bls.traits import OwnComponents
 from conch.families import VOICES
 from conch.wire.health import Health
 from conch.wire.named_models import named_models

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conch.cache import alone_with
 from conch.catalogue.checks import UnfitModelError, check_folder
-from conch.catalogue.places import home
+from conch.catalogue.models import home
 from conch.families import KNOWN_MODELS
 from conch.packaged import install
 from conch.whole import made_whole

@@ -15,7 +15,7 @@ from typing import IO
 
 from conch.cache import alone_with
 from conch.catalogue.checks import UnfitModelError, check_known
-from conch.catalogue.places import home, state_of
+from conch.catalogue.models import home, state_of
 from conch.families.family import KnownModel
 from conch.whole import made_whole
 from conch.wire.errors import ConfigError

@@ -141,8 +141,7 @@ def added_by(folder: str | None) -> Sequence[AddedVoice]:
     """
     if not folder:
         return ()
-    from conch.catalogue.kinds import KINDS, checked
-    from conch.catalogue.places import find
+    from conch.catalogue.models import KINDS, checked, find
 
     kind = KINDS["piper"]
     found = checked(kind, find(kind, folder)).voices

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from conch.catalogue.kinds import KINDS
+from conch.catalogue.models import KINDS
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.endpoint import CA_VARIABLE, Address, request_headers
 from conch.wire.errors import OptionError, ServerError

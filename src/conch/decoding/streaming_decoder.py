@@ -8,7 +8,7 @@ from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.streams import Streams
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.search_parameters import nbest_count
+from conch.decoding.rows import nbest_count
 from conch.wire.errors import TranscriptionError
 
 

@@ -1,15 +1,24 @@
 """The units of a CTC vocabulary, and the words that they write."""
 
+import codecs
+import itertools
+import math
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
 from conch.decoding.units import BLANK, ENCODER_FRAME_SAMPLES, SPECIAL
-from conch.decoding.written import WrittenUnits
 from conch.wire.errors import ConfigError
-from conch.wire.joining import has_unspaced, joined_text
+from conch.wire.joining import has_unspaced, is_within_word, joined_text
 
+UNKNOWN = "<unk>"
+_SPACE = "▁"
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_BYTE_BPE = range(0x180, 0x1C0)
+"""Code points of the last characters of byte BPE."""
 Spelled = tuple[int, int, float]
 """A unit, its frame, and its log probability there."""
 
@@ -103,3 +112,95 @@ class ExportedVocab(CtcVocab):
 
 def vocab_of(vocabulary: Vocabulary) -> CtcVocab:
     return ExportedVocab(vocabulary) if vocabulary.symbols else CtcVocab(vocabulary.texts)
+
+
+def is_byte_bpe(letters: Iterable[str]) -> bool:
+    """Return whether the letters of a model's symbols stand for bytes."""
+    return max(map(ord, letters), default=0) in _BYTE_BPE
+
+
+def _byte_of() -> dict[str, int]:
+    """Return the byte of each character of byte BPE, as icefall writes it.
+
+    A printable byte stands for itself. The others are, in order, the letters from U+0100 on that
+    NFKC leaves alone.
+    """
+    letters = (
+        letter
+        for letter in map(chr, itertools.count(0x100))
+        if unicodedata.normalize("NFKC", letter) == letter
+    )
+    return {chr(one) if 32 <= one < 127 else next(letters): one for one in range(256)}
+
+
+@dataclass(slots=True)
+class _Word:
+    text: str = ""
+    pieces: dict[int, Piece] = field(default_factory=dict)
+    """Pieces that have written the word, by position."""
+
+    def aligned(self) -> AlignedWord:
+        pieces = [*self.pieces.values()]
+        confidence = math.exp(sum(piece.log_prob for piece in pieces) / len(pieces))
+        return AlignedWord(self.text, pieces[0].start, pieces[-1].end, min(1.0, confidence))
+
+
+class WrittenUnits:
+    def __init__(self, tokens: Sequence[str], blank: int = 0) -> None:
+        # `<unk>` is no text. The search takes it for a blank, as sherpa-onnx does, but with NeMo's
+        # models, whose blank is the last unit.
+        unknown = [unit for unit, text in enumerate(tokens) if text == UNKNOWN]
+        self.silent = [blank] if blank else [blank, *unknown]
+        letters = {letter for text in tokens for letter in text.replace(_SPACE, "")}
+        is_bytes = is_byte_bpe(letters)
+        self._bytes = [self._content(text, is_byte_bpe=is_bytes) for text in tokens]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each unit, with a space where it begins a word; a part of a letter is one of
+        no script.
+        """
+        return [item.decode("utf-8", "replace") for item in self._bytes]
+
+    @staticmethod
+    def _content(text: str, *, is_byte_bpe: bool) -> bytes:
+        """Return the UTF-8, or a part of it, that a symbol writes."""
+        if text == UNKNOWN:
+            return b""
+        if found := _BYTE.fullmatch(text):
+            return bytes.fromhex(found[1])
+        if is_byte_bpe:
+            table = _byte_of()
+            return bytes(32 if item == _SPACE else table[item] for item in text)
+        return (f" {text[1:]}" if text.startswith(_SPACE) else text).encode()
+
+    def words(self, units: Iterable[tuple[int, int, float]]) -> tuple[AlignedWord, ...]:
+        """Return words of (unit, frame, log probability); a letter of an unspaced script is one."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        words = [_Word()]
+        waiting: list[tuple[int, Piece]] = []
+        """Pieces of a letter that is not complete."""
+        for place, (unit, frame, log_prob) in enumerate(units):
+            if not self._bytes[unit]:
+                continue
+            waiting.append((place, Piece("", frame, frame + 1, log_prob)))
+            text = decoder.decode(self._bytes[unit])
+            for letter in text:
+                if letter.isspace() or (words[-1].text and _begins_word(words[-1].text, letter)):
+                    words.append(_Word())
+                if not letter.isspace():
+                    words[-1].text += letter
+                    words[-1].pieces.update(waiting)
+            if text:
+                waiting.clear()
+        return tuple(word.aligned() for word in words if word.text)
+
+    def letters(self, units: Iterable[int]) -> str:
+        """Return the letters that units write, a space where one begins a word."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # Not final: a letter that is not complete is none, as in `words`.
+        return decoder.decode(b"".join([self._bytes[unit] for unit in units]))
+
+
+def _begins_word(before: str, letter: str) -> bool:
+    return not is_within_word(before, letter)

@@ -105,7 +105,7 @@ class KnownModel:
 
     name: str
     kind: str
-    """Name in `conch.catalogue.kinds.KINDS`; empty for one that a server has once it is there."""
+    """Name in `conch.catalogue.models.KINDS`; empty for one that a server has once it is there."""
     title: str
     languages: int
     """Number of languages; 0 for any."""
@@ -164,7 +164,7 @@ class Component:
 class ModelKind:
     """Models that the same components load, and of which a user may have another than the default.
 
-    `conch.catalogue.kinds` calls the functions that it names as `module:name`.
+    `conch.catalogue.models` calls the functions that it names as `module:name`.
     """
 
     name: str

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from conch.catalogue.detection import detect
+from conch.catalogue.models import detect
 from conch.families.family import ModelKind
 from conch.launcher.chosen_weights import folders_of_components, link_with_folder
 from conch.launcher.config import MODEL_NAME, ServerConfig

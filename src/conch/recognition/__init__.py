@@ -1,6 +1,6 @@
 """Speech recognition: the paths of requests through the component models."""
 
-from conch.bls.traits import own_components
+from conch.bls.config import own_components
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest

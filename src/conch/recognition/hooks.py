@@ -18,10 +18,8 @@ from conch.component import Array
 from conch.families import all_families, decoders
 from conch.families.family import Decoder, Hook, RecordingHook
 from conch.families.options import holds
-from conch.recognition.decoded import NOTHING_DECODED, Decoded
-from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import Utterance
-from conch.recognition.speech import SpeechSegment
+from conch.recognition.speech import NOTHING_DECODED, Decoded, SpeechProbs, SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Turn, Word
 

@@ -7,8 +7,8 @@ from conch.bls.calls import Calls
 from conch.families import decoders, default_decoders
 from conch.families.family import Decoder
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import decoder_of
+from conch.recognition.speech import Decoded
 from conch.wire.languages import codes_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import IMPROBABLE

@@ -7,10 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
 from conch.audio.recording import Recording
-from conch.bls.call import Components
+from conch.bls.call import BEFORE_CALLS, Components, Deadline
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import RecordingTurns
-from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
@@ -26,8 +25,7 @@ from conch.recognition.hooks import (
 from conch.recognition.languages import language_warnings, with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
-from conch.recognition.offline.recording import recognize_channels
-from conch.recognition.offline.whole_recording import WholeRecording
+from conch.recognition.offline.recording import WholeRecording, recognize_channels
 from conch.recognition.request import SpeechRequest, naming_row
 from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError

@@ -14,11 +14,10 @@ import numpy as np
 
 from conch.audio.encoding import Encoder
 from conch.bls.access_log import AccessRecord
-from conch.bls.call import Components
+from conch.bls.call import BEFORE_CALLS, Components, Deadline
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
 from conch.bls.config import BlsConfig
-from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Asked, Message

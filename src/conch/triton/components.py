@@ -1,6 +1,7 @@
-"""Calls of the component models of this server, in process (BLS)."""
+"""The component models of this server: call them in process (BLS), and load them."""
 
 import asyncio
+import json
 import logging
 import os
 import threading
@@ -10,6 +11,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from itertools import count
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -21,7 +24,7 @@ from conch.component import Array
 from conch.triton.memory import watch
 from conch.triton.tracing import RequestSpan
 from conch.wire import component_calls, foreign
-from conch.wire.entry_points import SERVED_VARIABLE
+from conch.wire.entry_points import SERVED_VARIABLE, OnDemandSettings
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -42,6 +45,8 @@ TRACEBACK = "\n\nAt:\n"
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
+TIMEOUT_S = 120.0
+"""Seconds for a model to load."""
 # From a time on, so that no two models of the server which make calls have the same numbers.
 _numbers = count(time.time_ns())
 _ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
@@ -247,3 +252,30 @@ def _to_numpy(tensor: Any) -> Array:
 
     on_host: Array = torch.utils.dlpack.from_dlpack(tensor.to_dlpack()).cpu().numpy()
     return on_host
+
+
+async def load(settings: OnDemandSettings, model: str) -> None:
+    """Load a model and wait until it is ready; raise a ComponentError with Triton's message.
+
+    It asks the server's repository API: `pb_utils.load_model` of Triton 2.51 holds Python's lock
+    until the model is loaded, so all requests of the process would stand still.
+    """
+    await asyncio.to_thread(_load, settings, model)
+
+
+def _load(settings: OnDemandSettings, model: str) -> None:
+    headers = {"Content-Type": "application/json", **settings.headers}
+    request = Request(f"{settings.url}/{model}/load", b"{}", headers)
+    try:
+        # The server is on this machine, whatever proxy the environment names.
+        build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_S).close()
+    except HTTPError as error:
+        with error:
+            said = error.read().decode("utf-8", "replace")
+        try:
+            said = str(json.loads(said)["error"])
+        except (ValueError, KeyError, TypeError):
+            said = said or str(error)
+        raise ComponentError(said.partition(TRACEBACK)[0].strip()) from None
+    except (URLError, OSError) as error:
+        raise ComponentError(f"the server has not answered: {error}") from None

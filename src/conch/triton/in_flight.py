@@ -13,8 +13,7 @@ from conch.component import Outputs, Row
 from conch.component.in_flight import Reason
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.requests import component_response, rows_of
-from conch.triton.statuses import triton_error
+from conch.triton.requests import component_response, rows_of, triton_error
 from conch.wire import component_calls
 from conch.wire.errors import DeadlineError, RequestCancelledError
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conch.triton.responders import THREADS
+from conch.triton.messages import THREADS
 
 DEFAULT_POOL = 32
 """Default number of the python backend's threads in each instance."""

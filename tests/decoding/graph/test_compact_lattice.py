@@ -15,7 +15,7 @@ from conch.decoding.graph.compact_lattice import ONE, CompactLattice, Weight, co
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.hypothesis import Piece, spelled_words, unit_runs
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
 
 CONFIG = WfstConfig(

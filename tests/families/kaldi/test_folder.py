@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from conch.catalogue.checks import Found, UnfitModelError
-from conch.catalogue.detection import detect
+from conch.catalogue.models import detect
 from conch.families.kaldi.folder import check_kaldi
 from conch.wire.errors import ConfigError
 

@@ -7,9 +7,9 @@ from conch.recognition.live.endpointing import (
     Endpointer,
     EndpointRules,
     Speech,
-    SpeechProbs,
     speech_span,
 )
+from conch.recognition.speech import SpeechProbs
 
 RULES = EndpointRules(threshold=0.5, silence_ms=320, no_speech_ms=640, length_s=3.2)
 

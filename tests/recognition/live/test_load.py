@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch.recognition.live.load import (
+from conch.recognition.live.scheduling import (
     LATE_PASS,
     LATE_STEP,
     LONGEST,

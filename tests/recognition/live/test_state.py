@@ -5,9 +5,8 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
-from conch.recognition.decoded import NOTHING_DECODED, Decoded
-from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import NO_STEP, Step, Utterance, Waiting
+from conch.recognition.speech import NOTHING_DECODED, Decoded, SpeechProbs
 from conch.wire.result import Hypothesis, Word
 
 FRAME = 512

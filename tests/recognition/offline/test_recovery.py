@@ -17,11 +17,11 @@ from spoken_components import (
 )
 
 from conch.component import bytes_array
-from conch.recognition.decoded import WORD_COLUMNS
 from conch.recognition.metrics import GAPS, UNRECOGNISED_SECONDS
 from conch.recognition.offline import coverage
 from conch.recognition.offline.recovery import MAX_DEPTH
 from conch.recognition.request import SpeechRequest
+from conch.recognition.speech import WORD_COLUMNS
 from conch.wire.errors import ComponentError, DeadlineError
 from conch.wire.result import Transcript, Word
 

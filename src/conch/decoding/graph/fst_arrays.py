@@ -15,6 +15,9 @@ stand behind them, where OpenFst does not look: it would keep a copy of them in 
 States, arcs, tables and ends begin at multiples of 16 bytes.
 """
 
+import ctypes
+import functools
+import logging
 import os
 import struct
 from collections.abc import Sequence
@@ -24,10 +27,13 @@ from typing import Any, BinaryIO
 
 import kaldifst
 import numpy as np
+from kaldifst.lib import _kaldifst
 from numpy.typing import NDArray
 
 from conch.component.arrays import IntArray
 from conch.wire.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("target", "<i4")])
 STATE = np.dtype(
@@ -61,6 +67,11 @@ _ALIGNMENT = 16
 _ENDS = np.dtype("<i8")
 _EXPANDED = 1
 """OpenFst's property bit of every transducer that is not made on demand."""
+# The names of GCC's ABI, with which kaldifst is built on Linux.
+_READ_MODE = "_Z23FST_FLAGS_fst_read_modeB5cxx11"
+"""OpenFst's flag `--fst_read_mode`, a `std::string`."""
+_ASSIGN = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6assignEPKc"
+"""`std::string::assign(const char *)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,3 +313,23 @@ def _read_text(file: BinaryIO) -> str:
     if not 0 <= length < 1 << 20:
         raise ValueError(f"a text of {length} bytes")
     return file.read(length).decode()
+
+
+@functools.cache
+def map_graphs() -> bool:
+    """Set OpenFst's flag `--fst_read_mode` to map, for which kaldifst has no function of Python.
+
+    It concerns aligned files, as `write_fst` writes them. Others are read as before. OpenFst's
+    `SetFlags` will not do: it may set the flag of kaldi-decoder, which has an OpenFst too. Return
+    False where kaldifst was built without the flag; it copies all graphs then.
+    """
+    try:
+        flag = ctypes.c_char.in_dll(ctypes.CDLL(_kaldifst.__file__), _READ_MODE)
+        assign: Any = getattr(ctypes.CDLL("libstdc++.so.6"), _ASSIGN)
+    except (AttributeError, OSError, ValueError) as error:
+        logger.warning("kaldifst cannot map graphs, so each process has a copy: %s", error)
+        return False
+    assign.argtypes, assign.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_void_p
+    assign(ctypes.addressof(flag), b"map")
+    options = _kaldifst.FstReadOptions("")
+    return bool(options.mode == options.read_mode("map"))

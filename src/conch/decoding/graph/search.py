@@ -20,9 +20,8 @@ from conch.decoding.graph.compact_lattice import (
     compact_lattice,
     linear_lattice,
 )
-from conch.decoding.graph.fst_arrays import lattice_path, open_fst
+from conch.decoding.graph.fst_arrays import lattice_path, map_graphs, open_fst
 from conch.decoding.graph.lattice import LatticePath, WordLattice, path_costs, word_lattice
-from conch.decoding.graph.mapping import map_graphs
 from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words, unit_runs
 from conch.decoding.units import BLANK, opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from conch.component.arrays import DoubleArray, FloatArray
 from conch.decoding.beam import BeamHypothesis, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
-from conch.decoding.hotwords.spotting import Spotter
-from conch.decoding.hotwords.trie import HotwordTrie
+from conch.decoding.hotwords.spotting import HotwordTrie, Spotter
 from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
 from conch.decoding.units import BLANK
 

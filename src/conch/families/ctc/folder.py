@@ -5,17 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
-from conch.catalogue.encoders import AcousticEncoder, read_encoder, read_nemo_encoder, with_caches
 from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
+    AcousticEncoder,
     Network,
     check_distinct,
     files_in,
     header_of,
     of_precision,
+    read_encoder,
+    read_nemo_encoder,
     read_symbols,
     whole_number,
+    with_caches,
 )
 from conch.catalogue.onnx_header import GraphHeader
 from conch.families.ctc.declaration import LIVE

@@ -26,11 +26,10 @@ from conch.families.search.recogniser import (
     search_parameters,
     within,
 )
-from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import EndFirm, FirstPass
-from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import NO_SAMPLES, Utterance
 from conch.recognition.metrics import STREAMS_RESUMED
+from conch.recognition.speech import WORD_COLUMNS, Decoded, SpeechProbs, hypotheses_of, words_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import text_of_words
 from conch.wire.stream_place import StreamPlace

@@ -10,8 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.encoders import AcousticEncoder
-from conch.catalogue.exports import check_precision
+from conch.catalogue.exports import AcousticEncoder, check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component.arrays import Array, FloatArray
 from conch.component.onnx import open_network, run_options, session_options

@@ -14,8 +14,8 @@ from conch.bls.call import Parameter, Tensor
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser, decoder_of
+from conch.recognition.speech import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Word
 

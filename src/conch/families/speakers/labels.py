@@ -25,9 +25,8 @@ from conch.families.speakers.pieces import (
     thinned,
     windows,
 )
-from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech, Recogniser
-from conch.recognition.speech import SpeechSegment
+from conch.recognition.speech import NOTHING_DECODED, Decoded, SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Turn

@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
-from conch.catalogue.encoders import AcousticEncoder, read_encoder, read_nemo_encoder
 from conch.catalogue.exports import (
     TOKENS,
+    AcousticEncoder,
     Network,
     chosen_file,
     files_in,
     header_of,
+    read_encoder,
+    read_nemo_encoder,
     read_tokens,
     whole_number,
 )

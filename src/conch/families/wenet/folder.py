@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from conch.catalogue.checks import Found, UnfitModelError, read_yaml, readable, size_of
-from conch.catalogue.encoders import AcousticEncoder, state_of, with_caches
 from conch.catalogue.exports import (
     TOKENS,
+    AcousticEncoder,
     Network,
     check_distinct,
     chosen_file,
     files_in,
     header_of,
     read_tokens,
+    state_of,
     whole_number,
+    with_caches,
 )
 from conch.catalogue.onnx_header import GraphHeader
 from conch.families.wenet.declaration import LIVE

@@ -1,13 +1,21 @@
 """Find the end of a live utterance by rules on silence and length; incremental."""
 
+import asyncio
+import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from conch.audio.segmentation import Span, closing_threshold
-from conch.component import Array
+from conch.bls.calls import Calls
 from conch.component.waveform import SAMPLE_RATE
+from conch.recognition.hooks import EndOfTurn
+from conch.recognition.speech import SpeechProbs, SpeechSegment
+from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions
+
+logger = logging.getLogger(__name__)
 
 Rule = Literal["silence", "no_speech", "length"]
 
@@ -19,6 +27,8 @@ may be longer."""
 
 FINISHED_MS = 200
 """Silence that ends an utterance whose speaker has finished by other signs."""
+FINISHED = 0.95
+"""Least probability of an end at which silence need not decide: docs/notes/endpoints.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +58,6 @@ def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
         no_speech_ms=options.endpoint_no_speech_ms if waits else math.inf,
         length_s=options.max_utterance_s,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SpeechProbs:
-    """Speech probabilities of the VAD or, without it, of the first pass."""
-
-    probs: Array
-    """FP32 `[frames]`."""
-    frame_samples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +144,51 @@ def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
 
 def _milliseconds(samples: int) -> float:
     return samples * 1000 / SAMPLE_RATE
+
+
+class TurnEnd:
+    """Asks once in each pause of a live stream's utterances whether the speaker has finished."""
+
+    def __init__(self, ask: EndOfTurn, calls: Calls) -> None:
+        self._ask, self._calls = ask, calls
+        self._pause = -1
+        """Start of the latest pause that was checked, in samples of the stream."""
+        self._asking: asyncio.Task[float] | None = None
+
+    def after_step(
+        self, speech: Speech, utterance: Span, audio: Callable[[Span], SpeechSegment]
+    ) -> None:
+        """Ask if there is a pause at the end of the utterance so far, of which `audio` gives parts.
+
+        The answer comes later: no step waits for it.
+        """
+        quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
+        is_asked = self._pause == speech.after_last
+        if speech.first is None or quiet_ms < FINISHED_MS or is_asked:
+            return
+        self.cancel()
+        self._pause = speech.after_last
+        self._asking = asyncio.create_task(self._asked(audio(utterance)))
+
+    def has_finished(self, speech: Speech) -> bool:
+        """Return whether the speaker has finished with this speech, as far as is known."""
+        if self._asking is None or not self._asking.done() or self._pause != speech.after_last:
+            return False
+        return self._asking.result() >= FINISHED
+
+    async def settled(self) -> None:
+        """Wait for all checks that have begun."""
+        if self._asking:
+            await asyncio.wait((self._asking,))
+
+    def cancel(self) -> None:
+        """Drop the check that is under way."""
+        if self._asking:
+            self._asking.cancel()
+
+    async def _asked(self, speech: SpeechSegment) -> float:
+        try:
+            return await self._ask(self._calls, speech.waveform)
+        except Exception as failure:  # silence alone decides then
+            logger.warning("an end of turn is not found: %s", public_error(failure))
+            return 0.0

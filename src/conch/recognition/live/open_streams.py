@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 
 from conch.audio.blocks import LiveAudio
 from conch.bls.access_log import NO_MODE, AccessRecord
-from conch.bls.call import Components
-from conch.bls.deadline import Deadline
+from conch.bls.call import Components, Deadline
 from conch.bls.metrics import REFUSED
 from conch.bls.runtime import Runtime
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.live.load import Load
-from conch.recognition.live.pass_queue import PassQueue, SharedPasses
+from conch.recognition.live.scheduling import Load, PassQueue, SharedPasses
 from conch.recognition.live.sending_speed import Arrivals
 from conch.recognition.live.stream import LiveStream
 from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED

@@ -16,8 +16,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.hooks import decoder_of, recogniser_of
 from conch.recognition.languages import with_language
 from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
-from conch.recognition.live.load import Allowed, Pace
-from conch.recognition.live.pass_queue import PassedStream, Rank
+from conch.recognition.live.scheduling import Allowed, Pace, PassedStream, Rank
 from conch.recognition.live.second_passes import SecondPasses
 from conch.recognition.live.text import LiveText, is_credible
 from conch.recognition.metrics import PASS_LATE_SECONDS, PASSES

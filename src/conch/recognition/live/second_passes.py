@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
-from conch.recognition.live.pass_queue import PassedStream, Rank
+from conch.recognition.live.scheduling import PassedStream, Rank
 from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
 from conch.recognition.offline.recovery import recognize_complete

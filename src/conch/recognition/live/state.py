@@ -11,9 +11,7 @@ import numpy as np
 from conch.audio.segmentation import Span, frames_between, speech_likeness
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.recognition.decoded import Decoded
-from conch.recognition.live.endpointing import SpeechProbs
-from conch.recognition.speech import Frames, SpeechSegment
+from conch.recognition.speech import Decoded, Frames, SpeechProbs, SpeechSegment
 from conch.wire.result import Word, text_of_words
 
 NO_SAMPLES = np.zeros(0, np.float32)

@@ -23,7 +23,6 @@ from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import (
     FirstPass,
     Heard,
@@ -40,19 +39,18 @@ from conch.recognition.live.answers import LiveAnswers, Present
 from conch.recognition.live.endpointing import (
     Endpointer,
     Rule,
-    SpeechProbs,
+    TurnEnd,
     endpoint_rules,
     speech_span,
 )
-from conch.recognition.live.pass_queue import PassedStream, SharedPasses
 from conch.recognition.live.rolling_passes import LivePasses
+from conch.recognition.live.scheduling import PassedStream, SharedPasses
 from conch.recognition.live.sending_speed import SendingSpeed
 from conch.recognition.live.state import State, Step, Utterance, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
-from conch.recognition.live.turn_end import TurnEnd
 from conch.recognition.metrics import ENDPOINTS
-from conch.recognition.rescoring import rescored
-from conch.recognition.speech import saying
+from conch.recognition.segment import rescored
+from conch.recognition.speech import Decoded, SpeechProbs, saying
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions

@@ -1,13 +1,19 @@
-"""Load decides how often open utterances are recognised again: measure lateness, and stretch.
+"""When the passes over live streams run: limited in number, the most urgent first.
 
 Live chunks come first. While they, or the passes, are late, the passes of all streams become
 rarer; while there is room, they come back, slower than they went.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, TypeVar
+
+from conch.bls.calls import Calls
+from conch.bls.concurrency import PrioritySemaphore
+from conch.recognition.config import RecognitionConfig
+from conch.wire.errors import OverloadedError
+from conch.wire.options import RecognitionOptions
 
 Priority = Literal["low", "normal", "high"]
 
@@ -123,3 +129,77 @@ class Load:
         mean = sum(self._passes) / len(self._passes) if self._passes else None
         self.pace = self.pace.after_period(slowest, mean)
         self._steps, self._passes, self._since = [], [], now
+
+
+Result = TypeVar("Result")
+
+
+class Rank(IntEnum):
+    """Which passes go first; among equals the one that is due first."""
+
+    SECOND = 0
+    """Second passes of utterances that have ended: their text is awaited."""
+    ROLLING = 1
+    """Passes while an utterance is open."""
+    FILE = 2
+    """Passes of a stream that is sent faster than it is spoken."""
+
+
+class PassQueue:
+    """Admits passes by their rank. Of several places, one is kept for second passes.
+
+    A pass must not wait for another one while it has a place.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._semaphore = PrioritySemaphore(most)
+        self._kept = 1 if most > 1 else 0
+
+    async def run(
+        self,
+        make: Callable[[], Awaitable[Result]],
+        *,
+        due: float,
+        rank: Rank,
+        patience_s: float | None = None,
+    ) -> Result:
+        """Run a pass by `PrioritySemaphore.run`; raise an OverloadedError after `patience_s`."""
+        has_begun = False
+
+        async def begun() -> Result:
+            nonlocal has_begun
+            has_begun = True
+            return await make()
+
+        kept = 0 if rank == Rank.SECOND else self._kept
+        try:
+            return await self._semaphore.run(begun, (rank, due), kept=kept, patience_s=patience_s)
+        except TimeoutError:
+            if has_begun:
+                raise
+            raise OverloadedError(
+                f"the passes of other streams took all of {patience_s:g} s"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPasses:
+    """What the passes of all streams share."""
+
+    queue: PassQueue
+    load: Load
+    clock: Callable[[], float]
+    """Returns seconds that only grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedStream:
+    """What all passes over one live stream have to know."""
+
+    options: RecognitionOptions
+    calls: Calls
+    """Calls that may outlive the request of a chunk."""
+    shared: SharedPasses
+    config: RecognitionConfig
+    is_ahead: Callable[[], bool]
+    """Returns whether the stream is sent faster than it is spoken: no one waits."""

@@ -1,21 +1,82 @@
-"""Where models are: in the user's data folder, in installed packages, in any other folder."""
+"""The models that a server can serve: their kinds, where they are, and what a folder holds."""
 
 import difflib
 import hashlib
 import os
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from errno import ENOTDIR
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from conch.cache import cached
-from conch.catalogue.checks import UnfitModelError, check_known, check_weights_are_here
-from conch.catalogue.kinds import checked, kind_of, known_model, known_models
-from conch.families import KNOWN_MODELS
+from conch.catalogue.checks import Found, UnfitModelError, check_known, check_weights_are_here
+from conch.catalogue.exports import Network
+from conch.families import FAMILIES, KNOWN_MODELS
 from conch.families.family import KnownModel, ModelKind, models_home
 from conch.packaged import how_to_get
 from conch.wire.errors import ConfigError
 
+KINDS: Mapping[str, ModelKind] = MappingProxyType(
+    {kind.name: kind for family in FAMILIES for kind in family.models}
+)
+_function: Callable[[str], Callable[[Path], object]] = cache(pkgutil.resolve_name)
+MOST_INSIDE = 100
+"""Folders inside one that is no model, which are looked at."""
 home = models_home
+
+
+def checked(kind: ModelKind, folder: Path) -> Found:
+    """Return what the files of a complete model of a kind say; else raise an `UnfitModelError`."""
+    found = _function(kind.check)(folder)
+    assert isinstance(found, Found)
+    return found
+
+
+def networks_of(kind: ModelKind, folder: Path) -> tuple[Network, ...]:
+    """Return the networks that a server of ONNX models can run; none where a kind has none."""
+    found = _function(kind.networks)(folder) if kind.networks else ()
+    assert isinstance(found, tuple)
+    return found
+
+
+def known_models(kind: ModelKind) -> Mapping[str, KnownModel]:
+    """Return the models of a kind that Conch knows, by name."""
+    return {name: model for name, model in KNOWN_MODELS.items() if model.kind == kind.name}
+
+
+def known_model(kind: ModelKind, asked: str) -> KnownModel | None:
+    """Return the known model of a name, which may lack the kind in front; None for another."""
+    known = known_models(kind)
+    return known.get(asked) or known.get(f"{kind.name}-{asked}")
+
+
+def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[ModelKind, Found]:
+    """Return the first kind of which a folder is a complete model, and what its files say.
+
+    Otherwise an `UnfitModelError` says what the nearest kind lacks, or each.
+    """
+    lacking: list[tuple[ModelKind, UnfitModelError]] = []
+    check_weights_are_here(folder)
+    for kind in KINDS.values():
+        try:
+            return kind, checked(kind, folder)
+        except UnfitModelError as error:
+            lacking.append((kind, error))
+    most = max(error.likeness for _, error in lacking)
+    lacking.sort(key=lambda item: -item[1].likeness)
+    if is_verbose:
+        raise UnfitModelError("".join(f"\n  as {kind.title}, {error}" for kind, error in lacking))
+    nearest = [f"as {kind.title}, {error}" for kind, error in lacking if error.likeness == most]
+    said = "; ".join(nearest if most else ["it has no file of one"])
+    raise UnfitModelError(f"{said}. For all kinds: conch models inspect -v {folder}", most)
+
+
+def components_chosen(kinds: Iterable[str]) -> set[str]:
+    """Return the components that load models of these kinds."""
+    return {component for name in kinds for component in KINDS[name].components}
 
 
 def folder_of(model: KnownModel) -> Path | None:
@@ -189,3 +250,55 @@ def _listed(path: Path) -> Listed:
     except UnfitModelError as error:
         return Listed(path.name, path, f"broken: {error}")
     return Listed(path.name, path, languages=model.languages, size=model.size)
+
+
+def detect(asked: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, Found]:
+    """Return the kind of a model, its absolute folder, and what its files say of it.
+
+    `asked` is a name of a known model or of a folder of the user's, or a path. Raise a ConfigError
+    if there is no such folder, or it holds no complete model of any kind. If `is_verbose`, it says
+    what each kind lacks, and not the nearest alone.
+    """
+    for kind in KINDS.values():
+        if known_model(kind, asked):
+            folder = find(kind, asked)
+            return kind, folder, checked(kind, folder)
+    if asked in KNOWN_MODELS:
+        raise ConfigError(
+            f"{asked} is no recogniser, and needs no flag: {KNOWN_MODELS[asked].title}"
+        )
+    try:
+        folder = folder_of_name(asked)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no folder {asked!r:.200}, nor a model of that name (conch models lists them)"
+            f"{_hint(asked)}"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{asked:.200}: {error.strerror}") from None
+    try:
+        kind, found = kind_of(folder, is_verbose=is_verbose)
+    except UnfitModelError as error:
+        if inside := ", ".join(_inside(folder)):
+            raise ConfigError(f"{folder} is no model, but the parent of some: {inside}") from None
+        raise ConfigError(f"{folder} holds no complete model: {error}") from None
+    return kind, folder, found
+
+
+def _inside(folder: Path) -> Iterator[str]:
+    """Yield the paths and kinds of the models right inside a folder."""
+    for path in [item for item in sorted(folder.iterdir()) if item.is_dir()][:MOST_INSIDE]:
+        try:
+            yield f"{path} ({kind_of(path)[0].title})"
+        except UnfitModelError:
+            continue
+
+
+def _hint(asked: str) -> str:
+    """Return a hint at the name that was probably meant."""
+    if close := difflib.get_close_matches(asked, [*KNOWN_MODELS, *own_names()], n=1):
+        return f"; did you mean {close[0]}?"
+    if "whisper" in asked.lower() and asked.count("/") < 2:
+        hub = asked if "/" in asked else f"openai/{asked}"
+        return f"; conch models convert {hub} makes one of a Whisper of Hugging Face"
+    return ""
