@@ -13,7 +13,7 @@ from plain_streams import audio
 import conch.families
 from conch.families import FAMILIES
 from conch.recognition.offline.recording import WholeRecording
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import joined_parts
 from conch.wire.result import Transcript
@@ -34,7 +34,7 @@ def answer(*channels: np.ndarray, streamed: bool, **options) -> list[Transcript]
     recognizer = recognizer_on(components)
     buffer = audio_file(np.stack(channels, axis=1), 16_000, "FLOAT")
     file = np.array([[buffer]], dtype=object)
-    request = SpeechRequest(audio=file, parameters=options)
+    request = RecognitionRequest(audio=file, parameters=options)
 
     async def parts() -> list[Transcript]:
         if not streamed:

@@ -63,7 +63,7 @@ class Deadline:
         return DeadlineError(f"deadline_ms of {self._budget_ms} ran out {when}")
 
 
-class Tensor(Protocol):
+class TensorHandle(Protocol):
     """An output tensor of a component, in the memory where the component left it."""
 
     def numpy(self) -> Array:
@@ -71,7 +71,7 @@ class Tensor(Protocol):
         ...
 
 
-Outputs = Mapping[str, Tensor]
+Outputs = Mapping[str, TensorHandle]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Call:
     """One row for a component, and the names of the outputs to return."""
 
     model: str
-    inputs: Mapping[str, Array | Tensor]
+    inputs: Mapping[str, Array | TensorHandle]
     """Tensors by name, without the batch dimension."""
     outputs: Sequence[str]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)

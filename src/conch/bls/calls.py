@@ -16,7 +16,16 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from conch.bls.call import Call, Components, Deadline, Outputs, Parameter, Policy, Send, Tensor
+from conch.bls.call import (
+    Call,
+    Components,
+    Deadline,
+    Outputs,
+    Parameter,
+    Policy,
+    Send,
+    TensorHandle,
+)
 from conch.bls.failover import Failover
 from conch.bls.metrics import CALL_SECONDS, CALLS, Metric, Metrics
 from conch.component import Array
@@ -70,7 +79,7 @@ class Calls:
     async def __call__(
         self,
         model: str,
-        inputs: Mapping[str, Array | Tensor],
+        inputs: Mapping[str, Array | TensorHandle],
         outputs: Sequence[str],
         parameters: Mapping[str, Parameter] | None = None,
         place: StreamPlace | None = None,

@@ -30,7 +30,7 @@ lowest goes first."""
 
 
 @dataclass(order=True, slots=True)
-class _Waiting:
+class _WaitingJob:
     key: Key
     number: int
     kept: int = field(compare=False)
@@ -55,7 +55,7 @@ class PrioritySemaphore:
         """Places in use."""
         self._exempt = 0
         """Jobs in flight that did not wait."""
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingJob] = []
         self._numbers = count()
         self._running: set[asyncio.Future[Any]] = set()
 
@@ -104,7 +104,7 @@ class PrioritySemaphore:
 
     async def _place(self, key: Key, kept: int = 0, patience_s: float | None = None) -> None:
         place = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, _Waiting(key, next(self._numbers), kept, place))
+        heapq.heappush(self._waiting, _WaitingJob(key, next(self._numbers), kept, place))
         self._admit()
         try:
             async with asyncio.timeout(patience_s):

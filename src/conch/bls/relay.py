@@ -57,7 +57,7 @@ class RelayConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingRequest:
     responder: Responder
     record: AccessRecord
 
@@ -80,7 +80,7 @@ class Relay:
         self._numbers = count()
         self._lock = threading.Lock()
         self._channel: FrameChannel | None = None
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _PendingRequest] = {}
         """Requests that the host has, by number."""
         self._arrived: SimpleQueue[tuple[Message, Responder] | None] = SimpleQueue()
         self._closing = threading.Event()
@@ -116,14 +116,14 @@ class Relay:
         if (item := self._arrived.get()) is None:
             return False
         message, responder = item
-        waiting = _Waiting(responder, AccessRecord(message.request_id, message.model))
+        waiting = _PendingRequest(responder, AccessRecord(message.request_id, message.model))
         try:
             self._hand_over(message, waiting)
         except Exception as error:
             waiting.refuse(public_error(error))
         return True
 
-    def _hand_over(self, message: Message, waiting: _Waiting) -> None:
+    def _hand_over(self, message: Message, waiting: _PendingRequest) -> None:
         number = next(self._numbers)
         header = {"kind": "request", "number": number, "message": message.asked()}
         frame = encoded(header, message.read_inputs())

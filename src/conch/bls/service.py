@@ -16,7 +16,7 @@ Answer = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestHeader:
     """What a request says besides its tensors."""
 
     model: str = ""
@@ -41,11 +41,11 @@ class Asked:
 
     def asked(self) -> dict[str, Any]:
         """Return these fields by name."""
-        return {item.name: getattr(self, item.name) for item in fields(Asked)}
+        return {item.name: getattr(self, item.name) for item in fields(RequestHeader)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message(Asked):
+class Message(RequestHeader):
     """A request as it reaches a BLS model."""
 
     read_inputs: Callable[[], Mapping[str, Array]]

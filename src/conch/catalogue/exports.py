@@ -40,7 +40,7 @@ NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class OnnxNetwork:
     """A network of a folder, as a model of its own."""
 
     part: str

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from conch.cache import cached
 from conch.catalogue.checks import Found, UnfitModelError, check_known, check_weights_are_here
-from conch.catalogue.exports import Network
+from conch.catalogue.exports import OnnxNetwork
 from conch.families import FAMILIES, KNOWN_MODELS
 from conch.families.family import KnownModel, ModelKind, models_home
 from conch.packaged import how_to_get
@@ -35,7 +35,7 @@ def checked(kind: ModelKind, folder: Path) -> Found:
     return found
 
 
-def networks_of(kind: ModelKind, folder: Path) -> tuple[Network, ...]:
+def networks_of(kind: ModelKind, folder: Path) -> tuple[OnnxNetwork, ...]:
     """Return the networks that a server of ONNX models can run; none where a kind has none."""
     found = _function(kind.networks)(folder) if kind.networks else ()
     assert isinstance(found, tuple)

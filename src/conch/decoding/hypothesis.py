@@ -37,7 +37,7 @@ class CtcHypothesis:
     """Unweighted log probability of the words by the n-gram; 0 without the n-gram."""
 
 
-class Piece(NamedTuple):
+class PathUnit(NamedTuple):
     """A unit in a path."""
 
     text: str
@@ -49,9 +49,9 @@ class Piece(NamedTuple):
     """Log probability at the unit's best frame."""
 
 
-def spelled_words(pieces: Iterable[Piece]) -> tuple[AlignedWord, ...]:
+def spelled_words(pieces: Iterable[PathUnit]) -> tuple[AlignedWord, ...]:
     """Return the words that units spell; a unit may have a space only at its beginning."""
-    spellings: list[list[Piece]] = [[]]
+    spellings: list[list[PathUnit]] = [[]]
     for piece in pieces:
         if piece.text.startswith(" "):
             spellings.append([])
@@ -60,7 +60,7 @@ def spelled_words(pieces: Iterable[Piece]) -> tuple[AlignedWord, ...]:
     return tuple(_word(spelling) for spelling in spellings if spelling)
 
 
-def _word(spelling: Sequence[Piece]) -> AlignedWord:
+def _word(spelling: Sequence[PathUnit]) -> AlignedWord:
     text = "".join(piece.text for piece in spelling).strip()
     confidence = math.exp(sum(piece.log_prob for piece in spelling) / len(spelling))
     return AlignedWord(text, spelling[0].start, spelling[-1].end, min(1.0, confidence))

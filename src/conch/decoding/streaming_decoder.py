@@ -60,16 +60,16 @@ def searched(
 
 
 @dataclass(slots=True)
-class _Stream(Generic[OneSearch]):
+class _SearchStream(Generic[OneSearch]):
     parameters: Mapping[str, Any] | None = None
     """Parameters of the first chunk."""
     search: OneSearch | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Job(Generic[OneSearch]):
+class _SearchJob(Generic[OneSearch]):
     row: Row
-    stream: _Stream[OneSearch]
+    stream: _SearchStream[OneSearch]
     search: OneSearch
     frames: FloatArray
 
@@ -79,7 +79,7 @@ class StreamingDecoder(Generic[OneSearch]):
 
     def __init__(self, searcher: Searcher[OneSearch], stream_ttl_s: float) -> None:
         self._searcher = searcher
-        self._streams: Streams[_Stream[OneSearch]] = Streams(_Stream, stream_ttl_s)
+        self._streams: Streams[_SearchStream[OneSearch]] = Streams(_SearchStream, stream_ttl_s)
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -89,7 +89,7 @@ class StreamingDecoder(Generic[OneSearch]):
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows, each the next frames of its stream; a defect closes that stream alone."""
-        jobs: dict[int, _Job[OneSearch]] = {}
+        jobs: dict[int, _SearchJob[OneSearch]] = {}
         answers: dict[int, Outputs | Exception] = {}
         for place, row in enumerate(rows):
             try:
@@ -111,16 +111,16 @@ class StreamingDecoder(Generic[OneSearch]):
             self._streams.drop(row.stream_id)
         return error
 
-    def _job(self, row: Row) -> _Job[OneSearch]:
+    def _job(self, row: Row) -> _SearchJob[OneSearch]:
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         frames = self._searcher.checked_frames(row)
         if stream.parameters is None:
             stream.search = self._searcher.new_search(row.parameters)
             stream.parameters = row.parameters
         search = stream.search or self._searcher.new_search(stream.parameters)
-        return _Job(row, stream, search, frames)
+        return _SearchJob(row, stream, search, frames)
 
-    def _answer(self, job: _Job[OneSearch]) -> Outputs:
+    def _answer(self, job: _SearchJob[OneSearch]) -> Outputs:
         assert job.stream.parameters is not None
         is_over = job.row.ends or job.row.parameters.get("is_over") is True
         found = job.search.nbest(nbest_count(job.stream.parameters), is_final=is_over)

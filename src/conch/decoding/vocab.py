@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from conch.component.waveform import SAMPLE_RATE
-from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
+from conch.decoding.hypothesis import AlignedWord, PathUnit, spelled_words
 from conch.decoding.units import BLANK, ENCODER_FRAME_SAMPLES, SPECIAL
 from conch.wire.errors import ConfigError
 from conch.wire.joining import has_unspaced, is_within_word, joined_text
@@ -24,7 +24,7 @@ Spelled = tuple[int, int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class OutputUnits:
     """The output units of a graph."""
 
     texts: tuple[str, ...]
@@ -69,7 +69,8 @@ class CtcVocab:
 
     def words(self, spelled: Iterable[Spelled]) -> tuple[AlignedWord, ...]:
         return spelled_words(
-            Piece(self.texts[unit], frame, frame + 1, log_prob) for unit, frame, log_prob in spelled
+            PathUnit(self.texts[unit], frame, frame + 1, log_prob)
+            for unit, frame, log_prob in spelled
         )
 
     def complete(self, units: Sequence[int]) -> str:
@@ -85,7 +86,7 @@ class CtcVocab:
 class ExportedVocab(CtcVocab):
     """The units of an export, which may be letters of scripts without spaces, or bytes."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: OutputUnits) -> None:
         super().__init__(vocabulary.texts)
         symbols = vocabulary.symbols
         units = ["" if SPECIAL.fullmatch(text) else text for text in symbols]
@@ -110,7 +111,7 @@ class ExportedVocab(CtcVocab):
         return max(0, len(self.words((unit, 0, 0.0) for unit in units)) - 1)
 
 
-def vocab_of(vocabulary: Vocabulary) -> CtcVocab:
+def vocab_of(vocabulary: OutputUnits) -> CtcVocab:
     return ExportedVocab(vocabulary) if vocabulary.symbols else CtcVocab(vocabulary.texts)
 
 
@@ -136,7 +137,7 @@ def _byte_of() -> dict[str, int]:
 @dataclass(slots=True)
 class _Word:
     text: str = ""
-    pieces: dict[int, Piece] = field(default_factory=dict)
+    pieces: dict[int, PathUnit] = field(default_factory=dict)
     """Pieces that have written the word, by position."""
 
     def aligned(self) -> AlignedWord:
@@ -178,12 +179,12 @@ class WrittenUnits:
         """Return words of (unit, frame, log probability); a letter of an unspaced script is one."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         words = [_Word()]
-        waiting: list[tuple[int, Piece]] = []
+        waiting: list[tuple[int, PathUnit]] = []
         """Pieces of a letter that is not complete."""
         for place, (unit, frame, log_prob) in enumerate(units):
             if not self._bytes[unit]:
                 continue
-            waiting.append((place, Piece("", frame, frame + 1, log_prob)))
+            waiting.append((place, PathUnit("", frame, frame + 1, log_prob)))
             text = decoder.decode(self._bytes[unit])
             for letter in text:
                 if letter.isspace() or (words[-1].text and _begins_word(words[-1].text, letter)):

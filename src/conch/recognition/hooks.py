@@ -12,13 +12,13 @@ from functools import cache
 from itertools import chain
 from typing import Any, Protocol, TypeVar, cast
 
-from conch.bls.call import Tensor
+from conch.bls.call import TensorHandle
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.families import all_families, decoders
 from conch.families.family import Decoder, Hook, RecordingHook
 from conch.families.options import holds
-from conch.recognition.live.state import Utterance
+from conch.recognition.live.state import LiveUtterance
 from conch.recognition.speech import NOTHING_DECODED, Decoded, SpeechProbs, SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Turn, Word
@@ -107,12 +107,12 @@ class FirstPass:
     async def hear(
         self,
         waveform: Array,
-        utterance: Utterance,
+        utterance: LiveUtterance,
         calls: Calls,
         *,
         ends: bool,
         finds_speech: bool = False,
-    ) -> tuple[Utterance, SpeechProbs | None]:
+    ) -> tuple[LiveUtterance, SpeechProbs | None]:
         """Encode a step, FP32 [samples]; `ends` says whether the stream ends with it.
 
         Take and return the utterance before the step: another one if its audio had to be heard
@@ -121,12 +121,14 @@ class FirstPass:
         return utterance, None
 
     async def read(
-        self, utterance: Utterance, calls: Calls, *, is_over: bool
-    ) -> tuple[Utterance, Decoded]:
+        self, utterance: LiveUtterance, calls: Calls, *, is_over: bool
+    ) -> tuple[LiveUtterance, Decoded]:
         """Return what the utterance that `hear` returned says after the step; `is_over` ends it."""
         return utterance, NOTHING_DECODED
 
-    async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
+    async def keep_alive(
+        self, utterance: LiveUtterance | None, calls: Calls
+    ) -> LiveUtterance | None:
         """Call components that would drop the stream; return the open utterance as it is now."""
         return utterance
 
@@ -134,14 +136,16 @@ class FirstPass:
         """Free what the components keep of the stream."""
 
 
-EndFirm = Callable[[Utterance, Calls], Awaitable[Utterance]]
+EndFirm = Callable[[LiveUtterance, Calls], Awaitable[LiveUtterance]]
 """Makes a segment of the firm words of an utterance, and returns the rest of the utterance. A first
 pass calls it if an utterance that is heard again has lost its firm words."""
 BeginFirstPass = Callable[[RecognitionOptions, Calls, float, EndFirm | None], FirstPass]
 """Begins the first pass of a stream: options; calls that may outlive the request of a chunk;
 seconds without a call after which `keep_alive` makes one; None where a second pass replaces firm
 words anyway."""
-FindSpeech = Callable[[Calls, Array, Array | Tensor | None], Awaitable[tuple[Array, Tensor]]]
+FindSpeech = Callable[
+    [Calls, Array, Array | TensorHandle | None], Awaitable[tuple[Array, TensorHandle]]
+]
 """Returns speech probabilities, FP32 [frames of 32 ms], of FP32 [samples at 16 kHz], and the state
 after them. It takes the state of the call before; None at the start of the audio."""
 EndOfTurn = Callable[[Calls, Array], Coroutine[None, None, float]]

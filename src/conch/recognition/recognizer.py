@@ -26,7 +26,7 @@ from conch.recognition.languages import language_warnings, with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
 from conch.recognition.offline.recording import WholeRecording, recognize_channels
-from conch.recognition.request import SpeechRequest, naming_row
+from conch.recognition.request import RecognitionRequest, naming_row
 from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.named_models import with_its_decoder
@@ -61,7 +61,9 @@ class Recognizer:
         load_hooks()
         self.open_streams = OpenStreams(config, runtime, clock)
 
-    async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
+    async def recognize(
+        self, request: RecognitionRequest, components: Components
+    ) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
 
         The rows are recognised at the same time. A failure is a `TranscriptionError`; see
@@ -70,7 +72,7 @@ class Recognizer:
         if request.stream_id:
             return [await self.open_streams.recognize(request, components)]
 
-        async def transcribe(row: _Row) -> Transcript:
+        async def transcribe(row: _RecordingRow) -> Transcript:
             with naming_row(row.number, request.num_rows):
                 async with aclosing(row.segments()) as segments:
                     async for _ in segments:
@@ -81,7 +83,7 @@ class Recognizer:
             return await together(map(transcribe, rows))
 
     async def stream(
-        self, request: SpeechRequest, components: Components
+        self, request: RecognitionRequest, components: Components
     ) -> AsyncGenerator[Transcript, None]:
         """Yield a transcript per segment of a request with one row, each as soon as it is ready.
 
@@ -104,8 +106,8 @@ class Recognizer:
 
     @asynccontextmanager
     async def _begun(
-        self, request: SpeechRequest, components: Components
-    ) -> AsyncIterator[list["_Row"]]:
+        self, request: RecognitionRequest, components: Components
+    ) -> AsyncIterator[list["_RecordingRow"]]:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
@@ -129,21 +131,23 @@ class Recognizer:
                         turn.begin(share.key, lambda: admission.is_first(share))
                     options = await prepared(options, calls[0])
                     rows = [
-                        _Row(number, *item, options, self._config)
+                        _RecordingRow(number, *item, options, self._config)
                         for number, item in enumerate(zip(recordings, calls, strict=True))
                     ]
                     for row in rows:
                         row.heard = lambda: admission.served(share, sum(r.done_s for r in rows))
                     yield rows
 
-    async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
+    async def _opened(
+        self, request: RecognitionRequest, options: RecognitionOptions
+    ) -> list[Recording]:
         if request.audio is None:
             return request.rows(options, self._config.max_audio_s)
         # In a thread: some files are decoded in part, to find samples or compare channels.
         return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
 
-class _Row:
+class _RecordingRow:
     def __init__(
         self,
         number: int,
@@ -224,7 +228,7 @@ class _Row:
 
 
 def _choices(
-    request: SpeechRequest, runtime: Runtime
+    request: RecognitionRequest, runtime: Runtime
 ) -> tuple[RecognitionOptions, Iterator[RecognitionOptions] | None]:
     """Check a request, and return `RecognitionOptions.choices` with all that they need."""
     if request.stream_id or request.starts or request.ends:

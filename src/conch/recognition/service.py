@@ -15,7 +15,7 @@ from conch.component import Array
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.recognition.recognizer import OFFLINE, Recognizer
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.result import Transcript
 
 LEAST_SCORE = float(np.finfo(np.float32).min)
@@ -39,13 +39,13 @@ class Recognition:
             PASS_STRETCH: lambda: streams.stretch,
         }
 
-    def parse(self, message: Message) -> SpeechRequest:
+    def parse(self, message: Message) -> RecognitionRequest:
         """Read a request; its options and audio are checked when it runs."""
         fields = {name.lower(): tensor for name, tensor in message.read_inputs().items()}
-        return SpeechRequest(**(fields | message.asked()))
+        return RecognitionRequest(**(fields | message.asked()))
 
     async def run(
-        self, request: SpeechRequest, components: Components, record: AccessRecord
+        self, request: RecognitionRequest, components: Components, record: AccessRecord
     ) -> AsyncGenerator[Answer, None]:
         """Yield one answer; if the request is decoupled, one per segment and a last one."""
         if request.stream_id and not request.is_decoupled:

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from conch.audio.segmentation import frames_between
-from conch.bls.call import Tensor
+from conch.bls.call import TensorHandle
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.result import Hypothesis, Word
@@ -116,14 +116,14 @@ NOTHING_DECODED = Decoded([Hypothesis("", 0.0, 0.0)], {"": ()})
 """The result without a recogniser."""
 
 
-def hypotheses_of(outputs: Mapping[str, Tensor]) -> list[Hypothesis]:
+def hypotheses_of(outputs: Mapping[str, TensorHandle]) -> list[Hypothesis]:
     """Return the hypotheses in a decoder's outputs `hypotheses` and `scores`, best first."""
     texts = [text.decode() for text in outputs["hypotheses"].numpy()]
     scores = [float(score) for score in outputs["scores"].numpy()]
     return [Hypothesis(*pair, am_score=pair[1]) for pair in zip(texts, scores, strict=True)]
 
 
-def words_of(outputs: Mapping[str, Tensor], start: float) -> tuple[Word, ...]:
+def words_of(outputs: Mapping[str, TensorHandle], start: float) -> tuple[Word, ...]:
     """Return the words in a decoder's WORD_COLUMNS; `start` is the segment's, in seconds."""
     columns = (
         [word.decode() for word in outputs["words"].numpy()],

@@ -20,7 +20,7 @@ from conch.bls.concurrency import RecordingTurns
 from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Asked, Message
+from conch.bls.service import Answer, Message, RequestHeader
 from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
 from conch.synthesis.likeness import References, Style
@@ -60,7 +60,7 @@ class SynthesisConfig(BlsConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisRequest(Asked):
+class SynthesisRequest(RequestHeader):
     """A request with its text, whose options are not checked yet."""
 
     text: str

@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.bls.call import Call, ComponentAwayError, Outputs, StreamLostError, Tensor
+from conch.bls.call import Call, ComponentAwayError, Outputs, StreamLostError, TensorHandle
 from conch.bls.hangs import HangWatch
 from conch.bls.service import Responder
 from conch.component import Array
@@ -211,7 +211,7 @@ def _is_ready(model: str) -> bool:
     return not (response.has_error() and _is_missing(model, response.error().message()))
 
 
-def _size(value: Array | Tensor) -> int:
+def _size(value: Array | TensorHandle) -> int:
     """Return the bytes of a tensor, 0 if it is not in host memory."""
     if isinstance(value, TritonTensor):
         return value.numpy().nbytes if value.tensor.is_cpu() else 0
@@ -236,7 +236,7 @@ class TritonTensor:
         return array
 
 
-def _bls_input(name: str, value: Array | Tensor) -> Any:
+def _bls_input(name: str, value: Array | TensorHandle) -> Any:
     if isinstance(value, TritonTensor):
         if value.tensor.name() != name:
             raise ValueError(f"{value.tensor.name()} cannot be sent as {name}")

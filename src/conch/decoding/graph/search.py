@@ -22,7 +22,7 @@ from conch.decoding.graph.compact_lattice import (
 )
 from conch.decoding.graph.fst_arrays import lattice_path, map_graphs, open_fst
 from conch.decoding.graph.lattice import LatticePath, WordLattice, path_costs, word_lattice
-from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words, unit_runs
+from conch.decoding.hypothesis import CtcHypothesis, PathUnit, spelled_words, unit_runs
 from conch.decoding.units import BLANK, opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
 
@@ -272,7 +272,7 @@ class WfstStream:
         texts = [self._graph.words[word] for word in words if word]
         runs = unit_runs(alignment.units, alignment.log_probs)
         spelled = spelled_words(
-            Piece(self._graph.vocab[unit], start, end, log_prob)
+            PathUnit(self._graph.vocab[unit], start, end, log_prob)
             for unit, start, end, log_prob in zip(*(item.tolist() for item in runs), strict=True)
         )
         # A word that is not complete is shown as it is spelled.

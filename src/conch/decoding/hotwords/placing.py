@@ -18,7 +18,7 @@ from conch.component.arrays import DoubleArray, FloatArray
 from conch.decoding.beam import BeamHypothesis, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.hotwords.spotting import HotwordTrie, Spotter
-from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
+from conch.decoding.hypothesis import AlignedWord, PathUnit, spelled_words
 from conch.decoding.units import BLANK
 
 UNKNOWN = -16.0
@@ -172,7 +172,7 @@ class HotwordFinder:
     def _written(self, item: _Candidate) -> tuple[AlignedWord, ...]:
         spelling = self._trie.spellings[item.phrase]
         return spelled_words(
-            Piece(self._trie.vocab[unit], start, end, float(self.frames[start:end, unit].max()))
+            PathUnit(self._trie.vocab[unit], start, end, float(self.frames[start:end, unit].max()))
             for unit, (start, end) in zip(spelling, item.units, strict=True)
         )
 

@@ -40,7 +40,7 @@ from conch.decoding.utterance_search import (
     GreedySearch,
     UtteranceSearch,
 )
-from conch.decoding.vocab import Vocabulary, vocab_of
+from conch.decoding.vocab import OutputUnits, vocab_of
 from conch.families.ctc import WEIGHTS
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.language.normalize import language_model_words
@@ -106,7 +106,7 @@ class CtcStreamingDecoderConfig(CtcDecoderConfig):
 
 
 class CtcDecoder:
-    def __init__(self, config: CtcDecoderConfig, vocabulary: Vocabulary | None = None) -> None:
+    def __init__(self, config: CtcDecoderConfig, vocabulary: OutputUnits | None = None) -> None:
         vocabulary = vocabulary or read_vocabulary(config.model)
         self._vocab = vocab_of(vocabulary)
         self._units = units_from_dict(json.loads(vocabulary.units))

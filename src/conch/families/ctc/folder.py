@@ -9,7 +9,7 @@ from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
     AcousticEncoder,
-    Network,
+    OnnxNetwork,
     check_distinct,
     files_in,
     header_of,
@@ -71,10 +71,10 @@ def check_ctc(folder: Path) -> Found:
     )
 
 
-def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
+def networks_of_ctc(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_ctc(folder)
     return tuple(
-        Network(
+        OnnxNetwork(
             part="streaming" if encoder.is_live else "model",
             path=encoder.path,
             header=encoder.header,

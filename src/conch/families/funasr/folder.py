@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from conch.catalogue.checks import Found, UnfitModelError, read_json, read_yaml, readable, size_of
 from conch.catalogue.exports import (
     TOKENS,
-    Network,
+    OnnxNetwork,
     chosen_file,
     files_in,
     header_of,
@@ -108,11 +108,11 @@ def check_online_paraformer(folder: Path) -> Found:
     return replace(_found(folder, found, "online Paraformer"), is_live=True)
 
 
-def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
+def networks_of_paraformer(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_paraformer(folder, "float32")
     if not found.embedder:
         return (_network_of(found, "model"),)
-    embedder = Network(
+    embedder = OnnxNetwork(
         part="hotwords",
         path=found.embedder,
         header=header_of(found.embedder),
@@ -122,7 +122,7 @@ def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
     return _network_of(found, "model"), embedder
 
 
-def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
+def networks_of_sense_voice(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_sense_voice(folder, "float32")
     numbers = ", ".join(f"{name} {number}" for name, number in found.languages.items())
     plain, written = found.text_forms
@@ -130,12 +130,12 @@ def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
     return (_network_of(found, "model", more),)
 
 
-def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
+def networks_of_online_paraformer(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_online_paraformer(folder, "float32")
     more = (
         f"; times the root of {found.size}, plus the positions; with the frames of the last chunk"
     )
-    decoder = Network(
+    decoder = OnnxNetwork(
         part="decoder",
         path=found.decoder,
         header=found.decoder_header,
@@ -145,13 +145,13 @@ def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
     return _network_of(found, "encoder", more), decoder
 
 
-def _network_of(found: FunasrFolder, part: str, more: str = "") -> Network:
+def _network_of(found: FunasrFolder, part: str, more: str = "") -> OnnxNetwork:
     takes = (
         f"{found.front_end.in_words}: windows of 25 ms (hamming), filters from 20 to 8000 Hz, no "
         "dither, samples in [-32768, 32767]; plus the means of am.mvn or neg_mean, times its "
         "deviations or inv_stddev"
     )
-    return Network(part=part, path=found.network, header=found.header, takes=takes + more)
+    return OnnxNetwork(part=part, path=found.network, header=found.header, takes=takes + more)
 
 
 def _found(folder: Path, found: FunasrFolder, family: str) -> Found:

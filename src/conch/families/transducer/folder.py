@@ -8,7 +8,7 @@ from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
 from conch.catalogue.exports import (
     TOKENS,
     AcousticEncoder,
-    Network,
+    OnnxNetwork,
     chosen_file,
     files_in,
     header_of,
@@ -71,7 +71,7 @@ def check_transducer(folder: Path) -> Found:
     )
 
 
-def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
+def networks_of_transducer(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_transducer(folder)
     units = f"the last {found.context_size} units; before the first, the blank {found.blank}"
     if found.lstm:
@@ -85,7 +85,7 @@ def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
     }
     keepers = {"encoder": LIVE[0]} if found.encoder.is_live else {}
     return tuple(
-        Network(
+        OnnxNetwork(
             part=part,
             path=path,
             header=found.headers[part],

@@ -10,7 +10,7 @@ from conch.catalogue.checks import Found, UnfitModelError, read_yaml, readable, 
 from conch.catalogue.exports import (
     TOKENS,
     AcousticEncoder,
-    Network,
+    OnnxNetwork,
     check_distinct,
     chosen_file,
     files_in,
@@ -88,7 +88,7 @@ def check_wenet(folder: Path) -> Found:
     )
 
 
-def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
+def networks_of_wenet(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_wenet(folder)
     (first, last), encoder = found.edges, found.encoder
     hears = f"{encoder.takes}: {encoder.settings}"
@@ -105,7 +105,7 @@ def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
     parts["decoder"] = (found.decoder, found.decoder_header, takes)
     keepers = {"encoder": LIVE[0]} if found.hears_live else {}
     return tuple(
-        Network(part=part, path=path, header=header, takes=takes, keeper=keepers.get(part, ""))
+        OnnxNetwork(part=part, path=path, header=header, takes=takes, keeper=keepers.get(part, ""))
         for part, (path, header, takes) in parts.items()
     )
 

@@ -8,7 +8,7 @@ import onnx
 
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
-from conch.decoding.vocab import Vocabulary
+from conch.decoding.vocab import OutputUnits
 from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.search.graphs import TYPES, EncoderGraph, FolderConfig, folder_of
 from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
@@ -24,7 +24,7 @@ def opened_folder(config: FolderConfig) -> WenetFolder:
     return folder_of(config, "wenet", "is no model of WeNet", read_wenet)
 
 
-def vocabulary_of(found: WenetFolder) -> Vocabulary:
+def vocabulary_of(found: WenetFolder) -> OutputUnits:
     return exported_vocabulary(found.tokens, 10 * found.encoder.subsampling)
 
 

@@ -9,9 +9,9 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import StreamLabels, StreamTurns
 from conch.recognition.languages import with_only_language
-from conch.recognition.live.endpointing import Speech
+from conch.recognition.live.endpointing import SpeechExtent
 from conch.recognition.live.rolling_passes import LivePasses
-from conch.recognition.live.state import Utterance
+from conch.recognition.live.state import LiveUtterance
 from conch.recognition.live.text import whole_words
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
@@ -29,8 +29,8 @@ class Present:
     """Where a stream is after a chunk."""
 
     num_samples: int
-    utterance: Utterance | None
-    speech: Speech
+    utterance: LiveUtterance | None
+    speech: SpeechExtent
 
     @property
     def seconds(self) -> float:

@@ -61,7 +61,7 @@ def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class SpeechExtent:
     """Where the speech of an utterance is, in samples of the live stream."""
 
     end: int = 0
@@ -84,7 +84,7 @@ class Endpointer:
         self._close_at = closing_threshold(rules.threshold)
         self._in_speech = False
         self._began = 0
-        self.speech = Speech()
+        self.speech = SpeechExtent()
         self.pause_ms = 0.0
         """Silence after the audio so far that was not sent, in milliseconds."""
         self.finished_at: int | None = None
@@ -106,7 +106,7 @@ class Endpointer:
                     first = end
             end += frames.frame_samples
         self._in_speech &= not self.pause_ms
-        self.speech = Speech(end, first, after_last)
+        self.speech = SpeechExtent(end, first, after_last)
         quiet_ms = _milliseconds(end - after_last)
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
@@ -123,17 +123,17 @@ class Endpointer:
     def restart(self) -> None:
         """Start the next utterance. It may start within speech."""
         self._began = self.speech.end
-        self.speech = Speech(self._began, None, self._began)
+        self.speech = SpeechExtent(self._began, None, self._began)
 
     def skip(self, until: int) -> None:
         """Take the audio up to a sample of the stream for silence; its words are a segment."""
         end, first, after_last = self.speech.end, self.speech.first, self.speech.after_last
         if first is not None:
             first = max(first, until) if after_last > until else None
-        self.speech = Speech(end, first, max(after_last, min(until, end)))
+        self.speech = SpeechExtent(end, first, max(after_last, min(until, end)))
 
 
-def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
+def speech_span(speech: SpeechExtent, utterance: Span, pad_ms: int) -> Span:
     """Return the speech of an utterance with padding, or all of the utterance if it has none."""
     if speech.first is None:
         return utterance
@@ -156,7 +156,7 @@ class TurnEnd:
         self._asking: asyncio.Task[float] | None = None
 
     def after_step(
-        self, speech: Speech, utterance: Span, audio: Callable[[Span], SpeechSegment]
+        self, speech: SpeechExtent, utterance: Span, audio: Callable[[Span], SpeechSegment]
     ) -> None:
         """Ask if there is a pause at the end of the utterance so far, of which `audio` gives parts.
 
@@ -170,7 +170,7 @@ class TurnEnd:
         self._pause = speech.after_last
         self._asking = asyncio.create_task(self._asked(audio(utterance)))
 
-    def has_finished(self, speech: Speech) -> bool:
+    def has_finished(self, speech: SpeechExtent) -> bool:
         """Return whether the speaker has finished with this speech, as far as is known."""
         if self._asking is None or not self._asking.done() or self._pause != speech.after_last:
             return False

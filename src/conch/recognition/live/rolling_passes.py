@@ -15,7 +15,7 @@ from conch.audio.segmentation import Span
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.hooks import decoder_of, recogniser_of
 from conch.recognition.languages import with_language
-from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
+from conch.recognition.live.endpointing import SHORT_PAUSE_MS, SpeechExtent, speech_span
 from conch.recognition.live.scheduling import Allowed, Pace, PassedStream, Rank
 from conch.recognition.live.second_passes import SecondPasses
 from conch.recognition.live.text import LiveText, is_credible
@@ -91,7 +91,7 @@ class LivePasses:
         return replace(self._report, interval_ms=self._interval_ms)
 
     async def after_step(
-        self, speech: Speech, utterance: Span, audio: Audio, first_pass: Sequence[Word]
+        self, speech: SpeechExtent, utterance: Span, audio: Audio, first_pass: Sequence[Word]
     ) -> None:
         """Begin the passes that are due after a step of the utterance, which is in samples."""
         if speech.first is None:

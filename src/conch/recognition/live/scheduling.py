@@ -97,7 +97,7 @@ class Pace:
         return 1 + (self.stretch - 1) / SHARES[priority]
 
 
-class Load:
+class LoadMeter:
     """Measures how late live steps and passes are, and keeps the pace that follows from it."""
 
     def __init__(self, step_s: float) -> None:
@@ -187,7 +187,7 @@ class SharedPasses:
     """What the passes of all streams share."""
 
     queue: PassQueue
-    load: Load
+    load: LoadMeter
     clock: Callable[[], float]
     """Returns seconds that only grow."""
 

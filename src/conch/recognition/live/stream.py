@@ -46,7 +46,7 @@ from conch.recognition.live.endpointing import (
 from conch.recognition.live.rolling_passes import LivePasses
 from conch.recognition.live.scheduling import PassedStream, SharedPasses
 from conch.recognition.live.sending_speed import SendingSpeed
-from conch.recognition.live.state import State, Step, Utterance, Waiting
+from conch.recognition.live.state import LiveStep, LiveUtterance, State, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
 from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.segment import rescored
@@ -60,7 +60,7 @@ One = TypeVar("One")
 Other = TypeVar("Other")
 
 
-class LiveStream:
+class StreamRecognizer:
     """One live stream: its state between chunks, and the path of each chunk."""
 
     def __init__(
@@ -236,7 +236,7 @@ class LiveStream:
         self, waiting: Waiting, samples: Array, calls: Calls, *, ends: bool
     ) -> None:
         """Call the VAD alone for a step; begin an utterance if the step has speech."""
-        step = Step(samples, await self._find_speech(samples, calls))
+        step = LiveStep(samples, await self._find_speech(samples, calls))
         rule = self._find_endpoint(step)
         if self._endpointer.speech.first is None:
             self._state = waiting.after_silence(step)
@@ -244,13 +244,13 @@ class LiveStream:
                 self._endpointer.restart()
             return
         step = waiting.pre_roll.followed_by(step)
-        utterance = Utterance(self._num_samples - len(step.waveform))
+        utterance = LiveUtterance(self._num_samples - len(step.waveform))
         utterance, _ = await self._first_pass.hear(step.waveform, utterance, calls, ends=ends)
         await self._read(utterance, step, calls, rule, ends=ends)
 
     async def _continue(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Call the first pass for a step, and the VAD if enabled; begin an utterance if needed."""
-        utterance = self._utterance or Utterance(self._num_samples)
+        utterance = self._utterance or LiveUtterance(self._num_samples)
         if self.options.vad:
             speech, (utterance, _) = await both(
                 self._find_speech(samples, calls),
@@ -262,12 +262,18 @@ class LiveStream:
             )
             assert found is not None
             speech = found
-        step = Step(samples, speech)
+        step = LiveStep(samples, speech)
         rule = self._find_endpoint(step)
         await self._read(utterance, step, calls, rule, ends=ends)
 
     async def _read(
-        self, utterance: Utterance, step: Step, calls: Calls, rule: Rule | None, *, ends: bool
+        self,
+        utterance: LiveUtterance,
+        step: LiveStep,
+        calls: Calls,
+        rule: Rule | None,
+        *,
+        ends: bool,
     ) -> None:
         """Update the text of the utterance after a step, and end it if it is over."""
         is_over = rule is not None or ends
@@ -287,7 +293,7 @@ class LiveStream:
         if self._passes:
             await self._passes.after_step(speech, so_far, audio, words)
 
-    async def _end_firm(self, utterance: Utterance, calls: Calls) -> Utterance:
+    async def _end_firm(self, utterance: LiveUtterance, calls: Calls) -> LiveUtterance:
         """Make a segment of the firm words of an open utterance; return the rest of it."""
         words, left = utterance.after_firm()
         if words:
@@ -301,7 +307,7 @@ class LiveStream:
         return left
 
     async def _end_utterance(
-        self, utterance: Utterance, found: Decoded, calls: Calls, endpoint: str
+        self, utterance: LiveUtterance, found: Decoded, calls: Calls, endpoint: str
     ) -> None:
         """Make a segment of the utterance, rescored if requested, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
@@ -311,7 +317,7 @@ class LiveStream:
         if speech.first is None and not found.nbest[0].text:
             return
         # Without a second pass nothing needs the audio.
-        whole = utterance if self._passes else Utterance(utterance.start)
+        whole = utterance if self._passes else LiveUtterance(utterance.start)
         spoken = whole.spoken(span, has_vad=self.options.vad)
         heard = Heard(replace(spoken, said_before=saying(self._answers.latest_text)), calls)
         nbest = await rescored(found.nbest, heard, self.options.of_first_pass(), calls)
@@ -341,12 +347,12 @@ class LiveStream:
             endpoint=endpoint,
         )
 
-    def _speech_of(self, utterance: Utterance) -> Span:
+    def _speech_of(self, utterance: LiveUtterance) -> Span:
         """Return the speech of the utterance so far with padding, in samples."""
         whole = Span(utterance.start, self._num_samples)
         return speech_span(self._endpointer.speech, whole, self.options.vad_pad_ms)
 
-    def _find_endpoint(self, step: Step) -> Rule | None:
+    def _find_endpoint(self, step: LiveStep) -> Rule | None:
         self._num_samples += len(step.waveform)
         if self._labels:
             has_vad = self.options.vad
@@ -376,8 +382,8 @@ class LiveStream:
         return self._speed.is_ahead(self._num_samples, self._shared.clock())
 
     @property
-    def _utterance(self) -> Utterance | None:
-        return self._state if isinstance(self._state, Utterance) else None
+    def _utterance(self) -> LiveUtterance | None:
+        return self._state if isinstance(self._state, LiveUtterance) else None
 
 
 async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:

@@ -23,7 +23,7 @@ from conch.audio.segmentation import (
     speech_likeness,
     state_of,
 )
-from conch.bls.call import Tensor
+from conch.bls.call import TensorHandle
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import PART
 from conch.component import Array
@@ -267,7 +267,7 @@ async def speech_segments(
     segmenter = Segmenter(segment_rules(options))
     held = _Held()
     find_speech = speech_finder()
-    state: Array | Tensor | None = state_of(options)
+    state: Array | TensorHandle | None = state_of(options)
     while (block := await _read(blocks)) is not None:
         if options.vad:
             speech_probs, state = await find_speech(calls, block, state)

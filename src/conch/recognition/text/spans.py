@@ -127,20 +127,20 @@ def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, .
     return tuple(_with_inserted(found, words))
 
 
-class _Place(NamedTuple):
+class _WordPosition(NamedTuple):
     start: int
     end: int
     word: Word
 
 
-def _places(words: Sequence[Word], text: str) -> list[_Place]:
+def _places(words: Sequence[Word], text: str) -> list[_WordPosition]:
     """Return where the words are in their text, in order, without those that are not there."""
     places, at = [], 0
     for word in words:
         start = text.find(word.text, at)
         if word.text and start >= 0 and not text[at:start].strip():
             at = start + len(word.text)
-            places.append(_Place(start, at, word))
+            places.append(_WordPosition(start, at, word))
     return places
 
 
@@ -154,7 +154,9 @@ def _pieces(text: str, after: Rewritten) -> list[Change]:
     return [item for item in pieces if item.start < item.end and item.new_start < item.new_end]
 
 
-def _bounds(places: Sequence[_Place], text: str, after: Rewritten) -> Iterator[tuple[int, int]]:
+def _bounds(
+    places: Sequence[_WordPosition], text: str, after: Rewritten
+) -> Iterator[tuple[int, int]]:
     """Yield start and end of each word in the new text."""
     starts = [item.start for item in places if item.start and not text[item.start - 1].isspace()]
     cuts = sorted({_moved(start, after.changes) for start in starts})
@@ -194,13 +196,13 @@ def _old_position(at: int, piece: Change) -> float:
     return piece.start + min(1.0, max(0.0, share)) * (piece.end - piece.start)
 
 
-def _touched(places: Sequence[_Place], start: float, end: float) -> Sequence[_Place]:
+def _touched(places: Sequence[_WordPosition], start: float, end: float) -> Sequence[_WordPosition]:
     """Return the words that a stretch shares characters with."""
     first = bisect_right(places, start, key=lambda place: place.end)
     return places[first : bisect_left(places, end, key=lambda place: place.start)]
 
 
-def _time_at(place: _Place, at: float) -> float:
+def _time_at(place: _WordPosition, at: float) -> float:
     """Return the time of a position in or near a word, as if its characters were equally long."""
     share = min(1.0, max(0.0, (at - place.start) / (place.end - place.start)))
     return round(place.word.start + share * (place.word.end - place.word.start), 3)
