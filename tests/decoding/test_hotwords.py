@@ -130,7 +130,7 @@ def placed(reading: Reading, log_probs: np.ndarray, phrases: dict[str, float], k
     finder = HotwordFinder(trie_of(phrases), 0.0)
     finder.advance(log_probs)
     finder.kept_frames = kept
-    return finder.placed(reading)
+    return finder.rewrite(reading)
 
 
 def test_a_hotword_takes_the_place_of_words_that_sound_like_it():

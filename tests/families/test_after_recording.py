@@ -89,7 +89,7 @@ def test_without_a_hook_that_is_asked_nothing_is_heard_and_the_json_is_as_ever(s
     for options, hears in (({}, False), (ASKED, True)):
         whole = WholeRecording(RecognitionOptions.parse(options), None)
         assert (whole.next(0) is not None) == hears
-        assert len(whole.heard) == hears
+        assert len(whole.analyses) == hears
     for part in answer(SPOKEN, streamed=streamed):
         assert part.extra is None
         assert not {"extra", "revised"} & {*json.loads(part.to_json())}

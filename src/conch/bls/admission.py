@@ -187,10 +187,10 @@ class Admission:
         finally:
             self._live_bytes -= num_bytes
 
-    def _check_bytes(self, of_kind: int, more: int, again_s: float) -> None:
+    def _check_bytes(self, in_flight: int, more: int, again_s: float) -> None:
         most, total = self._config.max_bytes_in_flight, self._bytes + self._live_bytes
         saved = SAVED * most
-        if of_kind + more > max(saved, min(most - saved, most - total + of_kind)):
+        if in_flight + more > max(saved, min(most - saved, most - total + in_flight)):
             raise self._refused(
                 "bytes",
                 f"the requests in flight have {total} bytes of audio and this one {more}; this "
@@ -261,7 +261,7 @@ class Admission:
             )
 
     async def _room(self, share: Share, patience_s: float) -> None:
-        asked = _now()
+        began = _now()
         room = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (share.key, share.size_s, room))
         self._admit()
@@ -283,7 +283,7 @@ class Admission:
                 ) from None
             raise
         finally:
-            self._metrics.add(ROOM_SECONDS, _now() - asked)
+            self._metrics.add(ROOM_SECONDS, _now() - began)
 
     def _admit(self) -> None:
         most = self._config.max_audio_in_flight_s
@@ -340,9 +340,9 @@ class ServerSpeed:
         busy_s = self._busy_s + (now - self._since if self._since is not None else 0.0)
         if busy_s < PERIOD_S:
             return
-        found = self._work_s / busy_s
-        is_sure = self._least >= CROWD or found > self.audio_per_s
-        self.audio_per_s += (SURE if is_sure else UNSURE) * (found - self.audio_per_s)
+        audio_per_s = self._work_s / busy_s
+        is_sure = self._least >= CROWD or audio_per_s > self.audio_per_s
+        self.audio_per_s += (SURE if is_sure else UNSURE) * (audio_per_s - self.audio_per_s)
         self._work_s = self._busy_s = 0.0
         self._least = math.inf
         self._since = now

@@ -12,7 +12,7 @@ from conch.wire.errors import ComponentError, DeadlineError
 from conch.wire.stream_place import StreamPlace
 
 START_PATIENCE_S = 5.0
-"""Longest wait of a stream's START for a place in a component, in seconds. Triton itself sets no
+"""Longest wait of a stream's START for a slot in a component, in seconds. Triton itself sets no
 limit: the START would wait until another stream ends."""
 Parameter = bool | int | str
 UNLOADED = "the model is being unloaded; try again"
@@ -83,8 +83,8 @@ class Call:
     """Tensors by name, without the batch dimension."""
     outputs: Sequence[str]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    place: StreamPlace | None = None
-    """Place in the component's stream; None outside streams."""
+    sequence: StreamPlace | None = None
+    """Which of the component's sequences it belongs to; None outside sequences."""
     deadline: Deadline = field(default_factory=Deadline)
     work: int = 1
     """Work of the component for each byte of input, compared with its simplest call."""
@@ -92,12 +92,12 @@ class Call:
     @property
     def continues_stream(self) -> bool:
         """Whether the component must know the stream already."""
-        return self.place is not None and not self.place.starts
+        return self.sequence is not None and not self.sequence.starts
 
     def queue_timeout_s(self) -> float | None:
         """Return the longest time in the queue in seconds, None for no limit."""
         left_s = self.deadline.remaining_s(f"before {self.model} was called")
-        if self.place is None or not self.place.starts:
+        if self.sequence is None or not self.sequence.starts:
             return left_s
         return START_PATIENCE_S if left_s is None else min(left_s, START_PATIENCE_S)
 

@@ -82,7 +82,7 @@ class Calls:
         inputs: Mapping[str, Array | TensorHandle],
         outputs: Sequence[str],
         parameters: Mapping[str, Parameter] | None = None,
-        place: StreamPlace | None = None,
+        sequence: StreamPlace | None = None,
         work: int = 1,
     ) -> Outputs:
         """Return the outputs of a component for one row.
@@ -96,7 +96,7 @@ class Calls:
         """
         model = self._copies.get(model, model)
         self.deadline.remaining_s(f"before {model} was called")
-        call = Call(model, inputs, outputs, parameters or {}, place, self.deadline, work)
+        call = Call(model, inputs, outputs, parameters or {}, sequence, self.deadline, work)
         # Before the call: `path` has the order in which calls were made, not answered.
         self._stages.setdefault(model, NONE)
         began, is_made = time.perf_counter(), True
@@ -169,5 +169,5 @@ class Calls:
         return {model: stage for model, stage in self._stages.items() if stage.calls}
 
     def _add(self, model: str, stage: Stage) -> None:
-        found = self._stages.get(model, NONE) + stage
-        self._stages[model] = Stage(found.calls, round(found.ms, 3))
+        total = self._stages.get(model, NONE) + stage
+        self._stages[model] = Stage(total.calls, round(total.ms, 3))

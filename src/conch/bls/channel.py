@@ -141,10 +141,10 @@ class FrameChannel:
         return numbers
 
     def _bytes(self, length: int) -> bytes:
-        found = self._stream.read(length)
-        if len(found) < length:
+        data = self._stream.read(length)
+        if len(data) < length:
             raise EOFError
-        return found
+        return data
 
 
 def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame:

@@ -35,7 +35,7 @@ class _WaitingJob:
     number: int
     kept: int = field(compare=False)
     """Places that it must leave free."""
-    place: asyncio.Future[None] = field(compare=False)
+    admitted: asyncio.Future[None] = field(compare=False)
 
 
 class PrioritySemaphore:
@@ -74,20 +74,20 @@ class PrioritySemaphore:
         Raise a TimeoutError after `patience_s` seconds without a place; None for no limit. A
         TimeoutError of the job is raised as well.
         """
-        await self._place(key, kept, patience_s)
+        await self._acquire(key, kept, patience_s)
         running = asyncio.create_task(make())
         self._running.add(running)
         running.add_done_callback(self._ended)
         return await asyncio.shield(running)
 
     @asynccontextmanager
-    async def place(self, key: Key) -> AsyncIterator[None]:
+    async def slot(self, key: Key) -> AsyncIterator[None]:
         """Run the block as soon as it has a place, which it leaves at its end."""
-        await self._place(key)
+        await self._acquire(key)
         try:
             yield
         finally:
-            self._leave()
+            self._release()
 
     @contextmanager
     def exempt(self) -> Iterator[None]:
@@ -102,17 +102,17 @@ class PrioritySemaphore:
             self._exempt -= 1
             self._admit()
 
-    async def _place(self, key: Key, kept: int = 0, patience_s: float | None = None) -> None:
-        place = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, _WaitingJob(key, next(self._numbers), kept, place))
+    async def _acquire(self, key: Key, kept: int = 0, patience_s: float | None = None) -> None:
+        admitted = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, _WaitingJob(key, next(self._numbers), kept, admitted))
         self._admit()
         try:
             async with asyncio.timeout(patience_s):
-                await place
+                await admitted
         except BaseException:
-            if place.done() and not place.cancelled():
-                self._leave()
-            self._waiting = [item for item in self._waiting if not item.place.done()]
+            if admitted.done() and not admitted.cancelled():
+                self._release()
+            self._waiting = [item for item in self._waiting if not item.admitted.done()]
             heapq.heapify(self._waiting)
             raise
 
@@ -120,16 +120,16 @@ class PrioritySemaphore:
         self._running.discard(running)
         if not running.cancelled():
             running.exception()  # mark it as retrieved: the caller may be gone
-        self._leave()
+        self._release()
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self._taken -= 1
         self._admit()
 
     def _admit(self) -> None:
         while self._waiting:
             first = self._waiting[0]
-            if first.place.done():  # cancelled
+            if first.admitted.done():  # cancelled
                 heapq.heappop(self._waiting)
                 continue
             is_full = self._taken + self._exempt >= self._most() - first.kept
@@ -137,11 +137,11 @@ class PrioritySemaphore:
                 return
             self._given += 1
             if self._oldest_of and self._given % self._oldest_of == 0:
-                still = (item for item in self._waiting if not item.place.done())
+                still = (item for item in self._waiting if not item.admitted.done())
                 first = min(still, key=lambda item: (item.key[1:], item.number))
             # It leaves the heap when it reaches the front, as cancelled ones do.
             self._taken += 1
-            first.place.set_result(None)
+            first.admitted.set_result(None)
 
 
 class ConcurrencyLimits:
@@ -194,17 +194,17 @@ class RecordingTurns:
         """Send a call on when its recording and its part of the answer have their turn."""
         model, part = call.model, PART.get()
         clock = asyncio.get_running_loop().time
-        asked = clock()
+        began = clock()
 
         async def called() -> Outputs:
-            self._limits.metrics.add(TURN_SECONDS, clock() - asked, component=model)
+            self._limits.metrics.add(TURN_SECONDS, clock() - began, component=model)
             return await proceed(call)
 
         if model not in self._own:
             self._own[model] = PrioritySemaphore(
                 lambda: self._limits.most_of_one(model, is_first=self._is_first())
             )
-        async with self._own[model].place((part,)):
+        async with self._own[model].slot((part,)):
             return await self._limits.at(model).run(called, (*self._key, part))
 
 

@@ -194,7 +194,7 @@ class Failover:
             except (ComponentAwayError, MissingModelError) as error:
                 if isinstance(error, MissingModelError) and model not in self._known:
                     raise
-                self._found_away(model, began)
+                self._mark_away(model, began)
                 if call.continues_stream:
                     raise ComponentAwayError(f"{error}: START the stream again") from error
                 is_hung = isinstance(error, ComponentHungError)
@@ -217,12 +217,12 @@ class Failover:
     async def _try(self, call: Call, proceed: Send) -> Outputs:
         """Make a call; its answer lets the others through."""
         model, began = call.model, _now()
-        found = await proceed(call)
+        outputs = await proceed(call)
         self._known.add(model)
         absence = self._absences.get(model)
         if absence is not None and not absence.is_open and began >= absence.tried_at:
             self._let_through(model, absence, is_back=True)
-        return found
+        return outputs
 
     async def _back(self, model: str) -> None:
         """Wait until a call may be made; raise ComponentAwayError if the component stays away."""
@@ -250,7 +250,7 @@ class Failover:
             self._probes[model] = now, asyncio.create_task(self._components.is_loaded(model))
         return await asyncio.shield(self._probes[model][1])
 
-    def _found_away(self, model: str, called: float) -> None:
+    def _mark_away(self, model: str, called: float) -> None:
         """Let calls of a component wait, unless calls were let through since this one was made."""
         if called < self._back_at.get(model, -math.inf):
             return

@@ -173,12 +173,12 @@ def _started(process: int) -> float | None:
 
 def _threads(process: int) -> list[tuple[int, ThreadTimes]]:
     """Return the times of a process's threads, by thread; those that end meanwhile are left out."""
-    found = []
+    times = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
             with suppress(OSError):
-                found.append((int(thread), _times(f"{process}/task/{thread}")))
-    return found
+                times.append((int(thread), _times(f"{process}/task/{thread}")))
+    return times
 
 
 def _times(thread: str) -> ThreadTimes:
@@ -242,7 +242,7 @@ class HangWatch:
         `give_up` ends the wait for its answer; it is called once at most, in a thread.
         """
         model = call.model
-        in_stream = call.place is not None
+        in_stream = call.sequence is not None
         patience_s = START_PATIENCE_S if in_stream and not call.continues_stream else 0.0
         in_flight = _CallInFlight(size, in_stream, patience_s, self._clock(), give_up)
         with self._lock:

@@ -125,7 +125,7 @@ class Relay:
 
     def _hand_over(self, message: Message, waiting: _PendingRequest) -> None:
         number = next(self._numbers)
-        header = {"kind": "request", "number": number, "message": message.asked()}
+        header = {"kind": "request", "number": number, "message": message.header_fields()}
         frame = encoded(header, message.read_inputs())
         until = time.monotonic() + self._patience_s
         while True:
@@ -162,16 +162,16 @@ class Relay:
         )
 
     def _received(self, header: Header, tensors: Mapping[str, Array]) -> None:
-        number, kind = header["number"], header["kind"]
+        number, frame_type = header["number"], header["kind"]
         with self._lock:
             waiting = self._waiting.get(number)
-            if kind == "end":
+            if frame_type == "end":
                 self._waiting.pop(number, None)
         if waiting is None:
             return
-        if kind == "end":
+        if frame_type == "end":
             waiting.responder.end()
-        elif kind == "answer":
+        elif frame_type == "answer":
             waiting.responder.send(tensors)
         else:
             text = header["error"]

@@ -39,7 +39,7 @@ class RequestHeader:
     arrived: float = field(default_factory=time.monotonic)
     """When the request arrived, on this machine's monotonic clock."""
 
-    def asked(self) -> dict[str, Any]:
+    def header_fields(self) -> dict[str, Any]:
         """Return these fields by name."""
         return {item.name: getattr(self, item.name) for item in fields(RequestHeader)}
 

@@ -62,9 +62,9 @@ def check_precision(precision: str) -> None:
 
 def files_in(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a name in a folder, or in the folders inside it, as Vosk has them."""
-    for place in (pattern, f"*/{pattern}"):
-        if found := sorted(path for path in folder.glob(place) if path.is_file()):
-            return found
+    for glob in (pattern, f"*/{pattern}"):
+        if files := sorted(path for path in folder.glob(glob) if path.is_file()):
+            return files
     return []
 
 
@@ -82,11 +82,11 @@ def of_precision(files: Sequence[Path], part: str, precision: str) -> Path | Non
     half = [path for path in files if _HALF.search(path.name)]
     plain = [path for path in files if path not in (*int8, *half)]
     first, second = (int8, plain) if precision == "int8" else (plain, int8)
-    found = first or second or half
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
+    matching = first or second or half
+    if len(matching) > 1:
+        names = ", ".join(path.name for path in matching)
         raise UnfitModelError(f"it has several files for the {part}: {names}; leave one of them")
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def header_of(path: Path) -> GraphHeader:
@@ -100,7 +100,7 @@ def header_of(path: Path) -> GraphHeader:
     for name in sorted(header.external):
         if not (path.parent / name).is_file():
             raise UnfitModelError(f"it lacks {name}, which holds weights of {path.name}")
-    if any(item.kind == FLOAT16 for item in (*header.inputs, *header.outputs)):
+    if any(item.element_type == FLOAT16 for item in (*header.inputs, *header.outputs)):
         raise UnfitModelError(
             f"its {path.name} takes float16, which needs a GPU: export it in float32 or int8"
         )
@@ -164,7 +164,7 @@ class State:
 
     name: str
     """Name of the input."""
-    kind: int
+    element_type: int
     """Type of the elements, as in `Value`."""
     shape: tuple[int, ...]
     """Shape for one stream."""
@@ -219,11 +219,11 @@ class AcousticEncoder:
     @property
     def settings(self) -> str:
         """How the features are computed, in words."""
-        found = _SETTINGS[self.features]
+        text = _SETTINGS[self.features]
         if self.frames_last and not self.is_live:
-            found = found.replace("hann", "povey").replace("8000", "7600")
+            text = text.replace("hann", "povey").replace("8000", "7600")
         whole = "; mean 0 and variance 1 over the recording"
-        return f"{found}{whole}" if self.is_normalised else found
+        return f"{text}{whole}" if self.is_normalised else text
 
     @property
     def window(self) -> int:
@@ -264,7 +264,7 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
             f"its {path.name} takes features of another kind than NeMo's with normalize_type "
             "per_feature or without any"
         )
-    found = AcousticEncoder(
+    encoder = AcousticEncoder(
         path=path,
         header=header,
         features="nemo",
@@ -276,24 +276,24 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     names = [item.name for item in header.inputs[1:]]
     more = sorted({*names} - {"length", *NEMO_STATES})
     if len(header.outputs) < 3 and len(names) == 1:
-        return found
+        return encoder
     if more:
         raise UnfitModelError(f"its {path.name} takes {', '.join(more)} too, which is not known")
     lacking = {"length", *NEMO_STATES} - {*names}
-    if lacking or found.is_normalised:
+    if lacking or encoder.is_normalised:
         raise UnfitModelError(
             f"its {path.name} takes no {', '.join(sorted(lacking))}"
             if lacking
             else f"its {path.name} takes normalised features, which live audio has not"
         )
     sizes = {
-        name: [whole_number(header, path, f"{name}_dim{place}") for place in (1, 2, 3)]
+        name: [whole_number(header, path, f"{name}_dim{axis}") for axis in (1, 2, 3)]
         for name in NEMO_STATES[:2]
     }
     return replace(
-        found,
+        encoder,
         states=tuple(
-            State(item.name, item.kind, (1, *sizes.get(item.name, ())), 0)
+            State(item.name, item.element_type, (1, *sizes.get(item.name, ())), 0)
             for item in header.inputs
             if item.name in NEMO_STATES
         ),
@@ -302,9 +302,9 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     )
 
 
-def with_caches(found: AcousticEncoder, attention: str, convolution: str) -> AcousticEncoder:
+def with_caches(encoder: AcousticEncoder, attention: str, convolution: str) -> AcousticEncoder:
     """Return a WeNet encoder with caches of these names, or raise an UnfitModelError."""
-    header, path = found.header, found.path
+    header, path = encoder.header, encoder.path
     number = partial(whole_number, header, path)
 
     inputs = {item.name: item for item in header.inputs}
@@ -316,19 +316,19 @@ def with_caches(found: AcousticEncoder, attention: str, convolution: str) -> Aco
     frames = number("chunk_size") if header.metadata.get("chunk_size") != "-1" else _WHOLE
     size, left = number("output_size"), 0 if is_open else frames * number("left_chunks", 0)
     layers, heads = number("num_blocks"), number("head")
-    kinds = {name: item.kind for name, item in inputs.items()}
-    seen = (1, layers, heads, left, 2 * (size // heads))
-    heard = (layers, 1, size, number("cnn_module_kernel") - 1)
+    types = {name: item.element_type for name, item in inputs.items()}
+    attention_shape = (1, layers, heads, left, 2 * (size // heads))
+    convolution_shape = (layers, 1, size, number("cnn_module_kernel") - 1)
     is_scalar = not inputs["offset"].dims
     return replace(
-        found,
+        encoder,
         states=(
-            State(attention, kinds[attention], seen, 0, is_bare=True),
-            State(convolution, kinds[convolution], heard, 1),
-            State("offset", kinds["offset"], (1,), 0, frames, start=left, is_bare=is_scalar),
+            State(attention, types[attention], attention_shape, 0, is_bare=True),
+            State(convolution, types[convolution], convolution_shape, 1),
+            State("offset", types["offset"], (1,), 0, frames, start=left, is_bare=is_scalar),
         ),
-        chunk=(frames - 1) * found.subsampling + number("right_context") + 1,
-        shift=frames * found.subsampling,
+        chunk=(frames - 1) * encoder.subsampling + number("right_context") + 1,
+        shift=frames * encoder.subsampling,
         left=left,
     )
 
@@ -353,7 +353,7 @@ def state_of(item: Value, batch: int | str, file: str) -> State:
 
     An axis of the size `batch` is that of the streams. Raise an UnfitModelError for unknown sizes.
     """
-    axes = [place for place, size in enumerate(item.dims) if size == batch]
+    axes = [axis for axis, size in enumerate(item.dims) if size == batch]
     shape = tuple(1 if size == batch else size for size in item.dims)
     sizes = [size for size in shape if isinstance(size, int)]
     if not axes or len(sizes) < len(shape):
@@ -361,4 +361,4 @@ def state_of(item: Value, batch: int | str, file: str) -> State:
             f"its {file} takes {item.name}{list(item.dims)}, whose sizes are not known but for "
             f"the number of streams, {batch}"
         )
-    return State(item.name, item.kind, tuple(sizes), axes[0])
+    return State(item.name, item.element_type, tuple(sizes), axes[0])

@@ -128,8 +128,8 @@ def pip_error(log: str) -> str:
         reason = lines[-1].partition(": '/")[0]
     else:
         reason = errors[0] if errors else lines[-1] if lines else "it printed nothing"
-    if found := _NO_CONNECTION.search(log):
-        return f"{reason}; no connection: {found[1]}"
+    if match := _NO_CONNECTION.search(log):
+        return f"{reason}; no connection: {match[1]}"
     return reason
 
 

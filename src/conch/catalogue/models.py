@@ -12,7 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from conch.cache import cached
-from conch.catalogue.checks import Found, UnfitModelError, check_known, check_weights_are_here
+from conch.catalogue.checks import (
+    ModelSummary,
+    UnfitModelError,
+    check_known,
+    check_weights_are_here,
+)
 from conch.catalogue.exports import OnnxNetwork
 from conch.families import FAMILIES, KNOWN_MODELS
 from conch.families.family import KnownModel, ModelKind, models_home
@@ -28,18 +33,18 @@ MOST_INSIDE = 100
 home = models_home
 
 
-def checked(kind: ModelKind, folder: Path) -> Found:
+def checked(kind: ModelKind, folder: Path) -> ModelSummary:
     """Return what the files of a complete model of a kind say; else raise an `UnfitModelError`."""
-    found = _function(kind.check)(folder)
-    assert isinstance(found, Found)
-    return found
+    summary = _function(kind.check)(folder)
+    assert isinstance(summary, ModelSummary)
+    return summary
 
 
 def networks_of(kind: ModelKind, folder: Path) -> tuple[OnnxNetwork, ...]:
     """Return the networks that a server of ONNX models can run; none where a kind has none."""
-    found = _function(kind.networks)(folder) if kind.networks else ()
-    assert isinstance(found, tuple)
-    return found
+    networks = _function(kind.networks)(folder) if kind.networks else ()
+    assert isinstance(networks, tuple)
+    return networks
 
 
 def known_models(kind: ModelKind) -> Mapping[str, KnownModel]:
@@ -47,13 +52,13 @@ def known_models(kind: ModelKind) -> Mapping[str, KnownModel]:
     return {name: model for name, model in KNOWN_MODELS.items() if model.kind == kind.name}
 
 
-def known_model(kind: ModelKind, asked: str) -> KnownModel | None:
+def known_model(kind: ModelKind, name: str) -> KnownModel | None:
     """Return the known model of a name, which may lack the kind in front; None for another."""
     known = known_models(kind)
-    return known.get(asked) or known.get(f"{kind.name}-{asked}")
+    return known.get(name) or known.get(f"{kind.name}-{name}")
 
 
-def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[ModelKind, Found]:
+def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[ModelKind, ModelSummary]:
     """Return the first kind of which a folder is a complete model, and what its files say.
 
     Otherwise an `UnfitModelError` says what the nearest kind lacks, or each.
@@ -104,38 +109,39 @@ def _state(model: KnownModel, folder: Path | None) -> str:
     return ""
 
 
-def find(kind: ModelKind, asked: str) -> Path:
+def find(kind: ModelKind, name_or_path: str) -> Path:
     """Return the absolute folder of a complete model.
 
-    `asked` is the name of a known model or of a folder in `home`, or else a path. Raise a
-    ConfigError that says what to do if it is missing or incomplete.
+    The name is that of a known model, or of a folder in `home`. Raise a ConfigError that says what
+    to do if the model is missing or incomplete.
     """
     flag = kind.flag
-    if model := known_model(kind, asked):
+    if model := known_model(kind, name_or_path):
         folder, wrong = folder_of(model), state_of(model)
         if wrong and (linked := _links_to_shipped(model)):
             folder, wrong = linked, _state(model, linked)
         if wrong or folder is None:
             raise ConfigError(
-                f"{flag} {asked}: {_with_folder(wrong, folder)}; to have it: {how_to_get(model)}"
+                f"{flag} {name_or_path}: {_with_folder(wrong, folder)}; "
+                f"to have it: {how_to_get(model)}"
             )
         return folder
     try:
-        folder = folder_of_name(asked)
+        folder = folder_of_name(name_or_path)
     except FileNotFoundError:
-        close = difflib.get_close_matches(asked, names(kind), n=1)
+        close = difflib.get_close_matches(name_or_path, names(kind), n=1)
         hint = f"did you mean {close[0]}?" if close else kind.others
         raise ConfigError(
             f"{flag} takes {', or '.join(filter(None, (', '.join(names(kind)), kind.form)))}; "
-            f"sent: {asked!r:.200}; {hint}"
+            f"sent: {name_or_path!r:.200}; {hint}"
         ) from None
     except OSError as error:
-        raise ConfigError(f"{flag} {asked:.200}: {error.strerror}") from None
+        raise ConfigError(f"{flag} {name_or_path:.200}: {error.strerror}") from None
     try:
         check_weights_are_here(folder)
         checked(kind, folder)
     except UnfitModelError as error:
-        raise ConfigError(f"{flag} {asked}: {_with_folder(str(error), folder)}") from None
+        raise ConfigError(f"{flag} {name_or_path}: {_with_folder(str(error), folder)}") from None
     return folder
 
 
@@ -161,16 +167,16 @@ def _links_to_shipped(model: KnownModel) -> Path | None:
     return cached(f"{model.name}-{where}", model.title, link)
 
 
-def folder_of_name(asked: str) -> Path:
+def folder_of_name(name_or_path: str) -> Path:
     """Return the absolute folder of a name in `home` or of a path, or raise an OSError."""
-    folder = home() / asked
-    if os.sep in asked or asked.startswith(".") or not folder.is_dir():
-        folder = Path(os.path.expanduser(asked)).absolute()
+    folder = home() / name_or_path
+    if os.sep in name_or_path or name_or_path.startswith(".") or not folder.is_dir():
+        folder = Path(os.path.expanduser(name_or_path)).absolute()
     if folder.is_file():
         folder_of_it = os.path.dirname(os.path.abspath(folder))
         raise NotADirectoryError(ENOTDIR, f"a file; a model is its folder, such as {folder_of_it}")
     if not folder.is_dir():
-        raise FileNotFoundError(asked)
+        raise FileNotFoundError(name_or_path)
     return folder
 
 
@@ -222,12 +228,12 @@ class Listed:
 
 def listed() -> list[Listed]:
     """Return the known models, then the user's own by name, or raise a ConfigError."""
-    own, found = _own(), []
+    own, models = _own(), []
     for model in KNOWN_MODELS.values():
         wrong, folder = state_of(model), folder_of(model)
         if wrong and model.shipped and not model.shipped.lacking:
             wrong, folder = "", model.shipped.folder
-        found.append(
+        models.append(
             Listed(
                 model.name,
                 folder if folder is not None and folder.is_dir() else None,
@@ -239,8 +245,8 @@ def listed() -> list[Listed]:
             )
         )
     for path in own:
-        found.append(_listed(path))
-    return found
+        models.append(_listed(path))
+    return models
 
 
 def _listed(path: Path) -> Listed:
@@ -252,37 +258,38 @@ def _listed(path: Path) -> Listed:
     return Listed(path.name, path, languages=model.languages, size=model.size)
 
 
-def detect(asked: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, Found]:
+def detect(name_or_path: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, ModelSummary]:
     """Return the kind of a model, its absolute folder, and what its files say of it.
 
-    `asked` is a name of a known model or of a folder of the user's, or a path. Raise a ConfigError
-    if there is no such folder, or it holds no complete model of any kind. If `is_verbose`, it says
-    what each kind lacks, and not the nearest alone.
+    The name is that of a known model, or of a folder in `home`. Raise a ConfigError if there is no
+    such folder, or it holds no complete model of any kind. If `is_verbose`, it says what each kind
+    lacks, and not the nearest alone.
     """
     for kind in KINDS.values():
-        if known_model(kind, asked):
-            folder = find(kind, asked)
+        if known_model(kind, name_or_path):
+            folder = find(kind, name_or_path)
             return kind, folder, checked(kind, folder)
-    if asked in KNOWN_MODELS:
+    if name_or_path in KNOWN_MODELS:
         raise ConfigError(
-            f"{asked} is no recogniser, and needs no flag: {KNOWN_MODELS[asked].title}"
+            f"{name_or_path} is no recogniser, and needs no flag: "
+            f"{KNOWN_MODELS[name_or_path].title}"
         )
     try:
-        folder = folder_of_name(asked)
+        folder = folder_of_name(name_or_path)
     except FileNotFoundError:
         raise ConfigError(
-            f"no folder {asked!r:.200}, nor a model of that name (conch models lists them)"
-            f"{_hint(asked)}"
+            f"no folder {name_or_path!r:.200}, nor a model of that name (conch models lists them)"
+            f"{_hint(name_or_path)}"
         ) from None
     except OSError as error:
-        raise ConfigError(f"{asked:.200}: {error.strerror}") from None
+        raise ConfigError(f"{name_or_path:.200}: {error.strerror}") from None
     try:
-        kind, found = kind_of(folder, is_verbose=is_verbose)
+        kind, summary = kind_of(folder, is_verbose=is_verbose)
     except UnfitModelError as error:
         if inside := ", ".join(_inside(folder)):
             raise ConfigError(f"{folder} is no model, but the parent of some: {inside}") from None
         raise ConfigError(f"{folder} holds no complete model: {error}") from None
-    return kind, folder, found
+    return kind, folder, summary
 
 
 def _inside(folder: Path) -> Iterator[str]:
@@ -294,11 +301,11 @@ def _inside(folder: Path) -> Iterator[str]:
             continue
 
 
-def _hint(asked: str) -> str:
+def _hint(name: str) -> str:
     """Return a hint at the name that was probably meant."""
-    if close := difflib.get_close_matches(asked, [*KNOWN_MODELS, *own_names()], n=1):
+    if close := difflib.get_close_matches(name, [*KNOWN_MODELS, *own_names()], n=1):
         return f"; did you mean {close[0]}?"
-    if "whisper" in asked.lower() and asked.count("/") < 2:
-        hub = asked if "/" in asked else f"openai/{asked}"
+    if "whisper" in name.lower() and name.count("/") < 2:
+        hub = name if "/" in name else f"openai/{name}"
         return f"; conch models convert {hub} makes one of a Whisper of Hugging Face"
     return ""

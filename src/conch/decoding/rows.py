@@ -44,17 +44,17 @@ def decoder_of(parameters: Mapping[str, Any]) -> str:
 
 
 def has_lattice(parameters: Mapping[str, Any]) -> bool:
-    asks = _flag(parameters, "lattice")
-    if asks and decoder_of(parameters) != "wfst":
+    is_wanted = _flag(parameters, "lattice")
+    if is_wanted and decoder_of(parameters) != "wfst":
         raise OptionError("option 'lattice' goes with decoder wfst; sent: lattice=true")
-    return asks
+    return is_wanted
 
 
 def is_greedy(parameters: Mapping[str, Any]) -> bool:
     """Return whether a call needs the best path alone."""
-    asks_more = parameters.get("lm_fusion") or str(parameters.get("hotwords", "")).strip()
+    needs_beam = parameters.get("lm_fusion") or str(parameters.get("hotwords", "")).strip()
     is_beam = decoder_of(parameters) == "ctc"
-    return is_beam and parameters.get("beam_size") == 1 and not asks_more
+    return is_beam and parameters.get("beam_size") == 1 and not needs_beam
 
 
 def nbest_count(parameters: Mapping[str, Any]) -> int:
@@ -105,17 +105,17 @@ def checked_frames(row: Row, name: str, width: int, frame_s: float) -> FloatArra
     return frames
 
 
-def outputs_of(found: Sequence[CtcHypothesis], frame_s: float) -> Outputs:
+def outputs_of(hypotheses: Sequence[CtcHypothesis], frame_s: float) -> Outputs:
     """Return hypotheses as tensors; a frame has `frame_s` seconds."""
-    words = [word for item in found for word in item.words]
+    words = [word for item in hypotheses for word in item.words]
     starts = np.array([word.start_frame for word in words]) * frame_s
     ends = np.array([word.end_frame for word in words]) * frame_s
     return {
-        "hypotheses": bytes_array([item.text for item in found]),
-        "scores": np.array([item.score for item in found], np.float32),
-        "am_scores": np.array([item.am_score for item in found], np.float32),
-        "lm_scores": np.array([item.lm_score for item in found], np.float32),
-        "num_words": np.array([len(item.words) for item in found], np.int32),
+        "hypotheses": bytes_array([item.text for item in hypotheses]),
+        "scores": np.array([item.score for item in hypotheses], np.float32),
+        "am_scores": np.array([item.am_score for item in hypotheses], np.float32),
+        "lm_scores": np.array([item.lm_score for item in hypotheses], np.float32),
+        "num_words": np.array([len(item.words) for item in hypotheses], np.int32),
         "words": bytes_array([word.text for word in words]),
         "word_starts": starts.astype(np.float32),
         "word_ends": ends.astype(np.float32),

@@ -36,7 +36,7 @@ class Searcher(Protocol[OneSearch]):
         self, searches: Sequence[OneSearch], frames: Sequence[FloatArray], /
     ) -> Sequence[Exception | None]: ...
 
-    def outputs(self, found: Sequence[CtcHypothesis], /) -> Outputs: ...
+    def outputs(self, hypotheses: Sequence[CtcHypothesis], /) -> Outputs: ...
 
 
 def searched(
@@ -45,18 +45,18 @@ def searched(
     """Answer rows with a whole segment each, which move on together."""
     jobs: dict[int, tuple[OneSearch, FloatArray]] = {}
     answers: dict[int, Outputs | Exception] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         try:
-            jobs[place] = searcher.new_search(row.parameters), frames_of(row)
+            jobs[index] = searcher.new_search(row.parameters), frames_of(row)
         except Exception as error:
-            answers[place] = error
+            answers[index] = error
     searches, frames = [job[0] for job in jobs.values()], [job[1] for job in jobs.values()]
-    for place, search, failure in zip(
+    for index, search, failure in zip(
         jobs, searches, searcher.advance(searches, frames), strict=True
     ):
-        count = nbest_count(rows[place].parameters)
-        answers[place] = failure or searcher.outputs(search.nbest(count, is_final=True))
-    return [answers[place] for place in range(len(rows))]
+        count = nbest_count(rows[index].parameters)
+        answers[index] = failure or searcher.outputs(search.nbest(count, is_final=True))
+    return [answers[index] for index in range(len(rows))]
 
 
 @dataclass(slots=True)
@@ -91,20 +91,20 @@ class StreamingDecoder(Generic[OneSearch]):
         """Answer rows, each the next frames of its stream; a defect closes that stream alone."""
         jobs: dict[int, _SearchJob[OneSearch]] = {}
         answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             try:
-                jobs[place] = self._job(row)
+                jobs[index] = self._job(row)
             except Exception as error:
-                answers[place] = self._failed(row, error)
+                answers[index] = self._failed(row, error)
         errors = self._searcher.advance(
             [job.search for job in jobs.values()], [job.frames for job in jobs.values()]
         )
-        for (place, job), failure in zip(jobs.items(), errors, strict=True):
+        for (index, job), failure in zip(jobs.items(), errors, strict=True):
             try:
-                answers[place] = self._failed(job.row, failure) if failure else self._answer(job)
+                answers[index] = self._failed(job.row, failure) if failure else self._answer(job)
             except Exception as error:
-                answers[place] = self._failed(job.row, error)
-        return [answers[place] for place in range(len(rows))]
+                answers[index] = self._failed(job.row, error)
+        return [answers[index] for index in range(len(rows))]
 
     def _failed(self, row: Row, error: Exception) -> Exception:
         if not isinstance(error, TranscriptionError):
@@ -123,7 +123,7 @@ class StreamingDecoder(Generic[OneSearch]):
     def _answer(self, job: _SearchJob[OneSearch]) -> Outputs:
         assert job.stream.parameters is not None
         is_over = job.row.ends or job.row.parameters.get("is_over") is True
-        found = job.search.nbest(nbest_count(job.stream.parameters), is_final=is_over)
-        stable = found[0].text if is_over else job.search.stable_text()
+        hypotheses = job.search.nbest(nbest_count(job.stream.parameters), is_final=is_over)
+        stable = hypotheses[0].text if is_over else job.search.stable_text()
         job.stream.search = None if is_over else job.search
-        return {**self._searcher.outputs(found), "stable": bytes_array([stable])}
+        return {**self._searcher.outputs(hypotheses), "stable": bytes_array([stable])}

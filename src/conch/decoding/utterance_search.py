@@ -128,11 +128,11 @@ class BeamUtterance:
         items = self._search.nbest(count, is_final=is_final)
         if self._hotwords is None:
             return [*items]
-        found = [_placed(item, self._hotwords, self._reading(item)) for item in items]
+        hypotheses = [_with_hotwords(item, self._hotwords, self._reading(item)) for item in items]
         # Words after these may change in the beam itself.
         certain = items[0].words[: self._search.num_stable_words()]
         most = math.inf if is_final else certain[-1].end_frame if certain else 0
-        agreed = _agreed(found, self._agreement, is_final=is_final, most_frame=most)
+        agreed = _agreed(hypotheses, self._agreement, is_final=is_final, most_frame=most)
         self._hotwords.kept_frames = self._agreement.end_frame
         return agreed
 
@@ -175,10 +175,12 @@ class GraphUtterance:
             if is_final
             else [self._stream.best()]
         )
-        found: list[CtcHypothesis] = [*items]
+        hypotheses: list[CtcHypothesis] = [*items]
         if self._hotwords is not None:
-            found = [_placed(item, self._hotwords, self._reading(item)) for item in items]
-        agreed = _agreed(found, self._agreement, is_final=is_final)
+            hypotheses = [
+                _with_hotwords(item, self._hotwords, self._reading(item)) for item in items
+            ]
+        agreed = _agreed(hypotheses, self._agreement, is_final=is_final)
         if self._hotwords is not None:
             self._hotwords.kept_frames = self._agreement.end_frame
         return agreed
@@ -200,19 +202,19 @@ class GraphUtterance:
         )
 
 
-def _placed(item: CtcHypothesis, hotwords: HotwordFinder, reading: Reading) -> CtcHypothesis:
-    placed = hotwords.placed(reading)
+def _with_hotwords(item: CtcHypothesis, hotwords: HotwordFinder, reading: Reading) -> CtcHypothesis:
+    rewrite = hotwords.rewrite(reading)
     return CtcHypothesis(
-        joined_text(word.text for word in placed.words),
-        placed.words,
-        item.score + placed.score,
-        item.am_score + placed.am_score,
-        item.lm_score + placed.lm_score,
+        joined_text(word.text for word in rewrite.words),
+        rewrite.words,
+        item.score + rewrite.score,
+        item.am_score + rewrite.am_score,
+        item.lm_score + rewrite.lm_score,
     )
 
 
 def _agreed(
-    found: Sequence[CtcHypothesis],
+    hypotheses: Sequence[CtcHypothesis],
     agreement: LocalAgreement,
     *,
     is_final: bool,
@@ -220,8 +222,8 @@ def _agreed(
 ) -> list[CtcHypothesis]:
     """Return hypotheses with the words that were sent as stable, best first, each text once."""
     texts: dict[str, CtcHypothesis] = {}
-    for place, item in enumerate(sorted(found, key=lambda item: -item.score)):
-        is_update = place == 0 and not is_final
+    for rank, item in enumerate(sorted(hypotheses, key=lambda item: -item.score)):
+        is_update = rank == 0 and not is_final
         words = (
             agreement.update(item.words, most_frame) if is_update else agreement.spliced(item.words)
         )

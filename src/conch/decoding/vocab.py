@@ -75,7 +75,7 @@ class CtcVocab:
 
     def complete(self, units: Sequence[int]) -> str:
         """Return the text of the words of some units that no further unit changes."""
-        opens = [place for place, unit in enumerate(units) if self.texts[unit].startswith(" ")]
+        opens = [index for index, unit in enumerate(units) if self.texts[unit].startswith(" ")]
         # What follows the last space may still grow.
         return self.text_of(units[: opens[-1]]) if opens else ""
 
@@ -168,8 +168,8 @@ class WrittenUnits:
         """Return the UTF-8, or a part of it, that a symbol writes."""
         if text == UNKNOWN:
             return b""
-        if found := _BYTE.fullmatch(text):
-            return bytes.fromhex(found[1])
+        if match := _BYTE.fullmatch(text):
+            return bytes.fromhex(match[1])
         if is_byte_bpe:
             table = _byte_of()
             return bytes(32 if item == _SPACE else table[item] for item in text)
@@ -181,10 +181,10 @@ class WrittenUnits:
         words = [_Word()]
         waiting: list[tuple[int, PathUnit]] = []
         """Pieces of a letter that is not complete."""
-        for place, (unit, frame, log_prob) in enumerate(units):
+        for position, (unit, frame, log_prob) in enumerate(units):
             if not self._bytes[unit]:
                 continue
-            waiting.append((place, PathUnit("", frame, frame + 1, log_prob)))
+            waiting.append((position, PathUnit("", frame, frame + 1, log_prob)))
             text = decoder.decode(self._bytes[unit])
             for letter in text:
                 if letter.isspace() or (words[-1].text and _begins_word(words[-1].text, letter)):

@@ -180,7 +180,7 @@ class ModelKind:
     value: str = "FOLDER"
     """What the flag takes, as the help shows it."""
     check: str
-    """Takes a folder and returns its `Found`, or raises an `UnfitModelError`."""
+    """Takes a folder and returns its `ModelSummary`, or raises an `UnfitModelError`."""
     networks: str = ""
     """Takes a folder and returns the networks that a server of ONNX models can run; empty for a
     kind that has none."""

@@ -80,7 +80,7 @@ class Recogniser(Protocol[Encoded]):
         return words
 
 
-class Heard:
+class SegmentEncodings:
     """The outputs of the encoders for a segment: each is called once, and only if needed."""
 
     def __init__(self, speech: SpeechSegment, calls: Calls) -> None:
@@ -88,7 +88,7 @@ class Heard:
         self._encoded: dict[str, Any] = dict(speech.encoded)
 
     async def by(self, recogniser: Recogniser[Encoded]) -> Encoded:
-        """Return what the encoder of a recogniser hears in the segment."""
+        """Return the output of a recogniser's encoder for the segment."""
         name = recogniser.encoder
         if name not in self._encoded:
             self._encoded[name] = await recogniser.encode(self._calls, self.speech.waveform)
@@ -152,7 +152,7 @@ EndOfTurn = Callable[[Calls, Array], Coroutine[None, None, float]]
 """Returns the probability that the speaker has finished, of FP32 [samples at 16 kHz]: a live
 utterance so far with the pause after it."""
 ScoreTexts = Callable[
-    [Calls, list[str], Heard, RecognitionOptions], Coroutine[None, None, list[float]]
+    [Calls, list[str], SegmentEncodings, RecognitionOptions], Coroutine[None, None, list[float]]
 ]
 """Returns the log probability of each text of a segment. The texts all sound different."""
 
@@ -162,7 +162,7 @@ class RecognisedSpeech:
     """A segment of a recording, and what the hook's `Hear` has made of its audio."""
 
     segment: Segment
-    heard: Any = None
+    analysis: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,27 +281,27 @@ def second_opinion() -> tuple[str, Recogniser[Any]]:
 
 
 def first_pass_of(options: RecognitionOptions) -> BeginFirstPass:
-    found: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
-    return found
+    hook: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
+    return hook
 
 
 def speech_finder() -> FindSpeech:
     (name,) = filter(None, (family.hooks.find_speech for family in all_families()))
-    found: FindSpeech = _loaded(name)
-    return found
+    hook: FindSpeech = _loaded(name)
+    return hook
 
 
 def end_of_turn(options: RecognitionOptions) -> EndOfTurn | None:
     """Return what says whether a speaker has finished, if a request asks for it."""
     hooks = (family.hooks.end_of_turn for family in all_families())
-    names = [hook.function for hook in hooks if hook and _is_asked(hook, options)]
+    names = [hook.function for hook in hooks if hook and _is_requested(hook, options)]
     return _loaded(names[0]) if names else None
 
 
 def text_scorers(options: RecognitionOptions) -> Mapping[str, ScoreTexts]:
     """Return what scores the texts of a request again, by the field of `Hypothesis` for it."""
     hooks = (hook for family in all_families() for hook in family.hooks.score_texts)
-    return {hook.score: _loaded(hook.function) for hook in hooks if _is_asked(hook, options)}
+    return {hook.score: _loaded(hook.function) for hook in hooks if _is_requested(hook, options)}
 
 
 async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
@@ -330,13 +330,13 @@ def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecordin
 def in_parts(options: RecognitionOptions) -> Mapping[int, InParts]:
     """Return what works on the parts of a streamed answer, by the index in `after_recording`."""
     hooks = enumerate(_of_recording(options))
-    return {place: _loaded(hook.in_parts)(options) for place, hook in hooks if hook.in_parts}
+    return {index: _loaded(hook.in_parts)(options) for index, hook in hooks if hook.in_parts}
 
 
 def in_stream(options: RecognitionOptions) -> BeginLabels | None:
     """Return what labels a live stream; None if that is not asked for."""
     hooks = (hook for family in all_families() for hook in family.hooks.in_stream)
-    return next((_loaded(hook.function) for hook in hooks if _is_asked(hook, options)), None)
+    return next((_loaded(hook.function) for hook in hooks if _is_requested(hook, options)), None)
 
 
 def needs_words(options: RecognitionOptions) -> bool:
@@ -346,24 +346,24 @@ def needs_words(options: RecognitionOptions) -> bool:
 
 def _of_recording(options: RecognitionOptions) -> Iterator[RecordingHook]:
     hooks = (hook for family in all_families() for hook in family.hooks.after_recording)
-    return (hook for hook in hooks if _is_asked(hook, options))
+    return (hook for hook in hooks if _is_requested(hook, options))
 
 
-def _is_asked(hook: Hook, options: RecognitionOptions) -> bool:
+def _is_requested(hook: Hook, options: RecognitionOptions) -> bool:
     return holds(hook.when, options.value)
 
 
 def _recogniser(decoder: str) -> Recogniser[Any]:
-    found: Recogniser[Any] = _named(decoder, "recognisers")
-    return found
+    hook: Recogniser[Any] = _named(decoder, "recognisers")
+    return hook
 
 
-def _named(decoder: str, kind: str) -> Any:
-    """Return the hook of a kind that a decoder has, or raise a LookupError if no family has one."""
+def _named(decoder: str, table: str) -> Any:
+    """Return a decoder's hook in a `table` of `Hooks`; raise a LookupError if no family has one."""
     for family in all_families():
-        if name := getattr(family.hooks, kind).get(decoder):
+        if name := getattr(family.hooks, table).get(decoder):
             return _loaded(name)
-    raise LookupError(f"no family offers {kind} for decoder {decoder}")
+    raise LookupError(f"no family offers {table} for decoder {decoder}")
 
 
 _loaded = cache(pkgutil.resolve_name)

@@ -28,10 +28,10 @@ def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOption
     """
     if not spoken or options.language != "auto":
         return options
-    found = replace(options, language=spoken, languages="")
+    chosen = replace(options, language=spoken, languages="")
     if knows(decoder_of(options), spoken):
-        return found
-    return found.by(next(default_decoders(found.value)))
+        return chosen
+    return chosen.by(next(default_decoders(chosen.value)))
 
 
 def knows(decoder: Decoder, language: str) -> bool:
@@ -72,17 +72,17 @@ async def of_more_languages(options: RecognitionOptions, calls: Calls) -> Recogn
 
 
 def with_detected_language(
-    segment: Segment, found: Decoded, options: RecognitionOptions
+    segment: Segment, decoded: Decoded, options: RecognitionOptions
 ) -> Segment:
     """Return a segment with the language, emotion and event of its decoder's result."""
     is_translated = options.task == "translate"
     return replace(
         segment,
-        language=TRANSLATED_INTO if is_translated else found.language,
-        language_probability=found.language_probability,
-        translated_from=found.language if is_translated else "",
-        emotion=found.emotion,
-        event=found.event,
+        language=TRANSLATED_INTO if is_translated else decoded.language,
+        language_probability=decoded.language_probability,
+        translated_from=decoded.language if is_translated else "",
+        emotion=decoded.emotion,
+        event=decoded.event,
     )
 
 
@@ -101,5 +101,5 @@ def with_only_language(
 def may_be_in(language: str, options: RecognitionOptions) -> bool:
     """Return whether a recogniser of this language alone may write what a request asks for."""
     chosen = codes_of(options.languages) or (language,)
-    is_asked = options.language in ("auto", language) and language in chosen
-    return is_asked and options.task == "transcribe"
+    is_allowed = options.language in ("auto", language) and language in chosen
+    return is_allowed and options.task == "transcribe"

@@ -135,7 +135,9 @@ class Recognizer:
                         for number, item in enumerate(zip(recordings, calls, strict=True))
                     ]
                     for row in rows:
-                        row.heard = lambda: admission.served(share, sum(r.done_s for r in rows))
+                        row.on_progress = lambda: admission.served(
+                            share, sum(r.done_s for r in rows)
+                        )
                     yield rows
 
     async def _opened(
@@ -158,14 +160,14 @@ class _RecordingRow:
     ) -> None:
         self.number, self.options = number, options
         self._recording, self._calls, self._config = recording, calls, config
-        self._found: list[Segment] = []
+        self._segments: list[Segment] = []
         self._turns: list[Turn] = []
         """Turns not sent yet."""
         self._sent_turns: list[Turn] = []
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
-        self.heard: Callable[[], None] = lambda: None
+        self.on_progress: Callable[[], None] = lambda: None
         """Called when more is recognised."""
 
     async def segments(
@@ -173,18 +175,18 @@ class _RecordingRow:
     ) -> AsyncGenerator[Segment, None]:
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
-        found = recognize_channels(
+        recognised = recognize_channels(
             self._recording, self.options, self._calls, most, at_first, self._whole
         )
-        async with aclosing(found) as segments:
+        async with aclosing(recognised) as segments:
             async for item in segments:
                 segment = with_only_language(item, self.options, self._config)
                 if in_parts:
                     segment, turns = await self._whole.part(segment)
                     self._turns += turns
-                self._found.append(segment)
+                self._segments.append(segment)
                 self.done_s = segment.end * len(self._recording.channels)
-                self.heard()
+                self.on_progress()
                 yield segment
 
     def part(self, segment: Segment) -> Transcript:
@@ -194,10 +196,10 @@ class _RecordingRow:
 
     async def finished(self, *, is_streamed: bool = False) -> Transcript:
         """Return the transcript of all segments; if they were answers, of what else is known."""
-        after = await self._whole.finished(self._found)
+        after = await self._whole.finished(self._segments)
         self._calls.count(AUDIO_SECONDS, self._recording.duration, mode=OFFLINE)
         is_textless = not decoder_of(self.options).components
-        is_revised = is_streamed and [*after.segments] != self._found
+        is_revised = is_streamed and [*after.segments] != self._segments
         return replace(
             with_turns(
                 self.transcript([] if is_streamed else after.segments),

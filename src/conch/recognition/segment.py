@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from conch.bls.calls import Calls, together
 from conch.language.normalize import language_model_words
-from conch.recognition.hooks import Heard, decoder_of, recogniser_of, text_scorers
+from conch.recognition.hooks import SegmentEncodings, decoder_of, recogniser_of, text_scorers
 from conch.recognition.languages import (
     is_doubtful,
     knows,
@@ -32,32 +32,34 @@ async def recognize_segment(
     improbable that the speech is hardly in a language of the decoder, one of more languages is
     asked, if the server has it.
     """
-    heard = Heard(speech, calls)
-    found = await _recognized(heard, options, calls)
-    if not is_doubtful([found], options):
-        return found
+    encodings = SegmentEncodings(speech, calls)
+    segment = await _recognized(encodings, options, calls)
+    if not is_doubtful([segment], options):
+        return segment
     others = await of_more_languages(options, calls)
     if others is None:
-        return found
+        return segment
     try:
-        again = await _recognized(heard, others, calls)
+        again = await _recognized(encodings, others, calls)
     except ComponentError:
-        return found  # there is a text already
+        return segment  # there is a text already
     is_foreign = again.language_probability is not None and not knows(
         decoder_of(options), again.language
     )
-    return again if is_foreign else found
+    return again if is_foreign else segment
 
 
-async def _recognized(heard: Heard, options: RecognitionOptions, calls: Calls) -> Segment:
-    recogniser, speech = recogniser_of(options), heard.speech
+async def _recognized(
+    encodings: SegmentEncodings, options: RecognitionOptions, calls: Calls
+) -> Segment:
+    recogniser, speech = recogniser_of(options), encodings.speech
     probs, threshold = speech.speech_probs, options.vad_threshold
     may_lack = options.coverage and decoder_of(options).may_omit_speech
     is_timed = options.word_timestamps or (may_lack and has_pause(probs, threshold))
-    encoded = await heard.by(recogniser)
+    encoded = await encodings.by(recogniser)
     start = speech.start if is_timed else None
     first = await recogniser.decode_known(calls, encoded, options, start, None, speech.draft)
-    nbest = await rescored(first.nbest, heard, options, calls)
+    nbest = await rescored(first.nbest, encodings, options, calls)
     text = nbest[0].text
     words = first.words.get(text) if is_timed else None
     if words is None:
@@ -75,7 +77,10 @@ async def _recognized(heard: Heard, options: RecognitionOptions, calls: Calls) -
 
 
 async def rescored(
-    nbest: Sequence[Hypothesis], heard: Heard, options: RecognitionOptions, calls: Calls
+    nbest: Sequence[Hypothesis],
+    encodings: SegmentEncodings,
+    options: RecognitionOptions,
+    calls: Calls,
 ) -> Sequence[Hypothesis]:
     """Return the hypotheses in the order of all opinions that the request asks for.
 
@@ -96,11 +101,11 @@ async def rescored(
         return [_without_lm(item) for item in candidates] if replaces_lm else candidates
     scorers, spellings = text_scorers(options), [*texts.values()]
     columns = await together(
-        scores(calls, spellings, heard, options) for scores in scorers.values()
+        scores(calls, spellings, encodings, options) for scores in scorers.values()
     )
-    found = dict(zip(texts, zip(*columns, strict=True), strict=True))
+    scores_of = dict(zip(texts, zip(*columns, strict=True), strict=True))
     scored = [
-        replace(item, num_words=len(words), **dict(zip(scorers, found[words], strict=True)))
+        replace(item, num_words=len(words), **dict(zip(scorers, scores_of[words], strict=True)))
         for words, item in zip(spoken, candidates, strict=True)
     ]
     return ranked(scored, options.weights, replaces_lm=replaces_lm)

@@ -42,7 +42,7 @@ class Recognition:
     def parse(self, message: Message) -> RecognitionRequest:
         """Read a request; its options and audio are checked when it runs."""
         fields = {name.lower(): tensor for name, tensor in message.read_inputs().items()}
-        return RecognitionRequest(**(fields | message.asked()))
+        return RecognitionRequest(**(fields | message.header_fields()))
 
     async def run(
         self, request: RecognitionRequest, components: Components, record: AccessRecord

@@ -24,7 +24,7 @@ class Frames(Protocol):
         ...
 
 
-def saying(text: str) -> Callable[[], Awaitable[str]]:
+def known_text(text: str) -> Callable[[], Awaitable[str]]:
     """Return a function that returns a known text."""
 
     async def said() -> str:
@@ -33,7 +33,7 @@ def saying(text: str) -> Callable[[], Awaitable[str]]:
     return said
 
 
-nothing = saying("")
+no_text = known_text("")
 """The text before the first segment."""
 
 
@@ -58,7 +58,7 @@ class SpeechSegment:
     """Speech probabilities, FP32 [frames] of 32 ms each."""
     encoded: Mapping[str, Frames] = field(default_factory=dict)
     """What a live first pass has encoded already, by the encoder that need not be called for it."""
-    said_before: Callable[[], Awaitable[str]] = nothing
+    said_before: Callable[[], Awaitable[str]] = no_text
     """Returns the text before the segment, as soon as it is known."""
     draft: str = ""
     """Text that a live stream has found in it; it changes none, but a greedy search needs fewer
@@ -86,7 +86,7 @@ class SpeechSegment:
                 name: frames.part(start / self.duration, end / self.duration)
                 for name, frames in self.encoded.items()
             },
-            said_before=nothing if start else self.said_before,
+            said_before=no_text if start else self.said_before,
         )
 
 

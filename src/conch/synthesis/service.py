@@ -81,7 +81,7 @@ class Synthesis:
             sent = "none" if tensor is None else str(tensor.size)
             raise TextError(f"TEXT takes one text; sent: {sent}")
         most = self._config.max_text if message.is_decoupled else self._config.max_whole_text
-        return SynthesisRequest(text=checked_text(tensor.item(), most), **message.asked())
+        return SynthesisRequest(text=checked_text(tensor.item(), most), **message.header_fields())
 
     async def run(
         self, request: SynthesisRequest, components: Components, record: AccessRecord

@@ -90,7 +90,7 @@ class TritonComponents:
         """Call a component in a thread; a model that is not Conch's own has POST_PATIENCE_S."""
         loop = asyncio.get_running_loop()
         is_own = self._hangs.watches(call.model)
-        ends = call.place is not None and call.place.ends
+        ends = call.sequence is not None and call.sequence.ends
         pool = self._post if not is_own else self._ends if ends else self._pool
         hung: ComponentAwayError | None = None
 
@@ -144,7 +144,7 @@ class TritonComponents:
             requested_output_names=list(call.outputs),
             parameters={**call.parameters, **number, **component_calls.own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
-            **(_sequence(call.place) if call.place else {}),
+            **(_sequence(call.sequence) if call.sequence else {}),
         )
         size = call.work * sum(map(_size, call.inputs.values()))
         span = self._span.calling(call.model) if self._span else nullcontext()
@@ -219,10 +219,10 @@ def _size(value: Array | TensorHandle) -> int:
     return array.nbytes if array.dtype != np.object_ else sum(map(len, array.ravel()))
 
 
-def _sequence(place: StreamPlace) -> dict[str, Any]:
-    start = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START if place.starts else 0
-    end = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END if place.ends else 0
-    return {"correlation_id": place.stream_id, "flags": start | end}
+def _sequence(sequence: StreamPlace) -> dict[str, Any]:
+    start = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START if sequence.starts else 0
+    end = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END if sequence.ends else 0
+    return {"correlation_id": sequence.stream_id, "flags": start | end}
 
 
 class TritonTensor:

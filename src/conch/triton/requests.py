@@ -25,15 +25,15 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
     """Return the responses of a component to requests of Triton; a bad request fails alone."""
     log_to_stderr()  # once: a component has no other beginning that is the same for all
     read = [_read(request) for request in requests]
-    rows = [row for found in read if not isinstance(found, Exception) for row in found]
+    rows = [row for item in read if not isinstance(item, Exception) for row in item]
     watch.called(num_ended=sum(row.ends for row in rows))
     given = iter(answers(component, rows) if rows else ())
     return [
         component_response(
-            [found] if isinstance(found, Exception) else [next(given) for _ in found],
+            [item] if isinstance(item, Exception) else [next(given) for _ in item],
             request.requested_output_names(),
         )
-        for request, found in zip(requests, read, strict=True)
+        for request, item in zip(requests, read, strict=True)
     ]
 
 
@@ -122,8 +122,8 @@ class SequenceEnds:
         try:
             self._calls.put(_end_of(request, parameters).exec)
         except Exception as error:  # whose text has the parameters, and so the key
-            kind = type(error).__name__
-            logger.error("the sequence of a refused request cannot be ended: %s", kind)
+            error_type = type(error).__name__
+            logger.error("the sequence of a refused request cannot be ended: %s", error_type)
             return
         with self._lock:
             if self._thread is None:

@@ -50,15 +50,15 @@ def missing_arguments(
 
 def _settings(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each option, `--name=value` or `--name value`."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     name = ""
     for argument in arguments:
         if argument.startswith("--"):
             name, is_joined, value = argument.partition("=")
-            found.setdefault(name, []).extend([value] if is_joined else [])
+            values.setdefault(name, []).extend([value] if is_joined else [])
         elif name:
-            found[name].append(argument)
-    return found
+            values[name].append(argument)
+    return values
 
 
 def _pool(settings: Mapping[str, Sequence[str]]) -> int:

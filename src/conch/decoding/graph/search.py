@@ -162,8 +162,8 @@ class WfstStream:
         Letters after the last word that is certain are the beginning of the next; while the stream
         goes on, `lm_score` holds a part of that word too.
         """
-        is_found, path = self._decoder.get_best_path()
-        if not is_found or not self.num_frames:
+        has_path, path = self._decoder.get_best_path()
+        if not has_path or not self.num_frames:
             nothing = np.zeros(self.num_frames)
             return WfstHypothesis("", (), 0.0, 0.0, 0.0, nothing, nothing)
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
@@ -205,19 +205,19 @@ class WfstStream:
         it has fewer paths. It has the best path alone if no other was found.
         """
         scale = self._config.acoustic_scale
-        found = None
+        compact = None
         if self._lattice is not None:
             lattice, costs = self._lattice
             beam = lattice.beam
-            while found is None and beam > MIN_BEAM:
-                found = compact_lattice(
+            while compact is None and beam > MIN_BEAM:
+                compact = compact_lattice(
                     lattice.paths, costs, self.num_frames, scale, beam, max_labels
                 )
                 beam /= 2
-        if found is not None:
-            return found.to_text(self._graph.words)
-        is_found, path = self._decoder.get_best_path()
-        if not is_found or not self.num_frames:
+        if compact is not None:
+            return compact.to_text(self._graph.words)
+        has_path, path = self._decoder.get_best_path()
+        if not has_path or not self.num_frames:
             return ""
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
         alignment = self._alignment(labels)

@@ -147,7 +147,7 @@ class Spotter:
         self._is_silent = False
         nothing = np.zeros(0, np.int64)
         self._spots = Spots(nothing, nothing, nothing, np.zeros(0))
-        self._found: list[tuple[IntArray, IntArray, int]] = []
+        self._pending: list[tuple[IntArray, IntArray, int]] = []
         """Not in `_spots` yet: phrases, their tokens, and the frame after their end."""
 
     def advance(self, log_probs: FloatArray) -> None:
@@ -179,13 +179,13 @@ class Spotter:
         ended = unit.take(trie.ends)
         (phrases,) = (ended > self._least).nonzero()
         if len(phrases):
-            self._found.append((phrases, ended[phrases], self._frame + 1))
+            self._pending.append((phrases, ended[phrases], self._frame + 1))
 
     def spots(self) -> Spots:
         """Return the spots so far, in the order of their ends."""
-        if self._found:
-            phrases, tokens_of, ends = zip(*self._found, strict=True)
-            self._found = []
+        if self._pending:
+            phrases, tokens_of, ends = zip(*self._pending, strict=True)
+            self._pending = []
             before, tokens = self._spots, np.concatenate(tokens_of)
             self._spots = Spots(
                 np.concatenate([before.phrases, *phrases]),

@@ -45,16 +45,16 @@ def ngram_lookup(ngrams: NgramTable) -> dict[str, NDArray[Any]]:
     `words` are uint8, UTF-8, a line each. For each order N there are `log_probs{N}`, float32; but
     for the longest, `backoffs{N}`, float32; but for the first, `keys{N}` of `NgramTable.keys`.
     """
-    found: dict[str, NDArray[Any]] = {
+    lookup: dict[str, NDArray[Any]] = {
         "words": np.frombuffer("\n".join(ngrams.words).encode(), np.uint8)
     }
     for number, order in enumerate(ngrams.orders, start=1):
-        found[f"log_probs{number}"] = order.log_probs.astype(np.float32)
+        lookup[f"log_probs{number}"] = order.log_probs.astype(np.float32)
         if number > 1:
-            found[f"keys{number}"] = ngrams.keys(number)
+            lookup[f"keys{number}"] = ngrams.keys(number)
         if number < len(ngrams.orders):
-            found[f"backoffs{number}"] = order.backoffs.astype(np.float32)
-    return found
+            lookup[f"backoffs{number}"] = order.backoffs.astype(np.float32)
+    return lookup
 
 
 Context: TypeAlias = tuple[int, ...]
@@ -113,9 +113,9 @@ class NgramModel:
             row = -1
             if history >= 0:
                 keys, wanted = self._keys[number], history * len(self._ids) + word_id
-                place = int(keys.searchsorted(wanted))
-                if place < len(keys) and keys[place] == wanted:
-                    row, score = place, float(self._log_probs[number + 1][place])
+                index = int(keys.searchsorted(wanted))
+                if index < len(keys) and keys[index] == wanted:
+                    row, score = index, float(self._log_probs[number + 1][index])
                 else:
                     score += float(self._backoffs[number][history])
         return score, tuple(after)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
+from conch.catalogue.checks import ModelSummary, UnfitModelError, read_json, readable, size_of
 from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
@@ -59,9 +59,9 @@ class CtcFolder:
         )
 
 
-def check_ctc(folder: Path) -> Found:
+def check_ctc(folder: Path) -> ModelSummary:
     found = read_ctc(folder)
-    return Found(
+    return ModelSummary(
         None,
         size_of(folder),
         family=f"CTC ({found.kind})" if found.kind else "CTC",

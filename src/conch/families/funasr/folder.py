@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, read_yaml, readable, size_of
+from conch.catalogue.checks import (
+    ModelSummary,
+    UnfitModelError,
+    read_json,
+    read_yaml,
+    readable,
+    size_of,
+)
 from conch.catalogue.exports import (
     TOKENS,
     OnnxNetwork,
@@ -92,18 +99,18 @@ Reader = Callable[[Path, str], Folder]
 that in int8. Any other folder is an `UnfitModelError`."""
 
 
-def check_paraformer(folder: Path) -> Found:
+def check_paraformer(folder: Path) -> ModelSummary:
     found = read_paraformer(folder, "float32")
     name = "Paraformer with times of words" if found.says_times else "Paraformer"
     return _found(folder, found, name)
 
 
-def check_sense_voice(folder: Path) -> Found:
+def check_sense_voice(folder: Path) -> ModelSummary:
     found = read_sense_voice(folder, "float32")
     return replace(_found(folder, found, "SenseVoice"), languages=len(found.languages) - 1)
 
 
-def check_online_paraformer(folder: Path) -> Found:
+def check_online_paraformer(folder: Path) -> ModelSummary:
     found = read_online_paraformer(folder, "float32")
     return replace(_found(folder, found, "online Paraformer"), is_live=True)
 
@@ -154,8 +161,8 @@ def _network_of(found: FunasrFolder, part: str, more: str = "") -> OnnxNetwork:
     return OnnxNetwork(part=part, path=found.network, header=found.header, takes=takes + more)
 
 
-def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
-    return Found(
+def _found(folder: Path, found: FunasrFolder, family: str) -> ModelSummary:
+    return ModelSummary(
         None,
         size_of(folder),
         family=family,

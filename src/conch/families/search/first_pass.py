@@ -268,7 +268,7 @@ class SearchFirstPass(FirstPass):
         wanted = tuple(
             dict.fromkeys((self.frames, f"{self.frames}_lens", "behind_samples", *speech, *kept))
         )
-        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, place=place)
+        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, sequence=place)
         frames = EncodedFrames.of(self.frames, outputs, waveform)
         behind_s = outputs["behind_samples"].numpy().item() / SAMPLE_RATE
         frame_s = sum(outputs[name].numpy().item() for name in kept) / SAMPLE_RATE
@@ -282,12 +282,12 @@ class SearchFirstPass(FirstPass):
         calls, lens = self._detached, f"{self.frames}_lens"
         no_samples: dict[str, Array] = {"waveform": NO_SAMPLES}
         if self.encoder == self.decoder:
-            ends = [calls(self.decoder, no_samples, ("scores",), place=place)]
+            ends = [calls(self.decoder, no_samples, ("scores",), sequence=place)]
         else:
             no_frames = {self.frames: NO_SAMPLES[:, None], lens: np.zeros(1, np.int32)}
             ends = [
-                calls(self.encoder, no_samples, (lens,), place=place),
-                calls(self.decoder, no_frames, ("scores",), place=place),
+                calls(self.encoder, no_samples, (lens,), sequence=place),
+                calls(self.decoder, no_frames, ("scores",), sequence=place),
             ]
         found = await asyncio.gather(*ends, return_exceptions=True)
         for error in found:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
+from conch.catalogue.checks import ModelSummary, UnfitModelError, readable, size_of
 from conch.catalogue.exports import (
     TOKENS,
     AcousticEncoder,
@@ -57,11 +57,11 @@ class Transducer:
         return self.encoder.subsampling / 100
 
 
-def check_transducer(folder: Path) -> Found:
+def check_transducer(folder: Path) -> ModelSummary:
     found = read_transducer(folder)
     kind = found.headers["encoder"].metadata.get("model_type", "")
     kind = f"NeMo {'TDT' if found.is_tdt else 'RNN-T'}" if found.lstm else kind
-    return Found(
+    return ModelSummary(
         None,
         size_of(folder),
         family=f"transducer ({kind})" if kind else "transducer",

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conch.catalogue.checks import Found, UnfitModelError, read_yaml, readable, size_of
+from conch.catalogue.checks import ModelSummary, UnfitModelError, read_yaml, readable, size_of
 from conch.catalogue.exports import (
     TOKENS,
     AcousticEncoder,
@@ -75,10 +75,10 @@ class WenetFolder:
         return REVERSED in names or self.reverse_weight > 0
 
 
-def check_wenet(folder: Path) -> Found:
+def check_wenet(folder: Path) -> ModelSummary:
     found = read_wenet(folder)
     kind = "U2++" if found.is_bidirectional else "U2"
-    return Found(
+    return ModelSummary(
         None,
         size_of(folder),
         family=f"WeNet {kind}, exported for {'CPUs' if found.ctc else 'GPUs'}",

@@ -72,7 +72,7 @@ class AttentionDecoders:
             self._session = open_network(what, found.decoder, options, content=content)
         else:
             self._session = open_network(what, found.decoder, options)
-        self._kinds = {item.name: item.kind for item in found.decoder_header.inputs}
+        self._kinds = {item.name: item.element_type for item in found.decoder_header.inputs}
 
     def scores(
         self, hidden: FloatArray, hypotheses: Sequence[Sequence[int]], ctc: Sequence[float]

@@ -73,9 +73,9 @@ class LiveAnswers:
         self._history.append(segment)
         self.latest_text = said
 
-    def relabel(self, found: StreamTurns) -> None:
+    def relabel(self, turns: StreamTurns) -> None:
         """Take who has spoken in the stream, which has ended."""
-        self._turns = found
+        self._turns = turns
         self._unsettled = self._history.first
 
     def after_chunk(
@@ -109,9 +109,9 @@ class LiveAnswers:
         changed = set()
         segments = [*self._history.since(self._unsettled)]
         turns = labels.turns(segments[0].start - NEAR_S) if segments else ()
-        for segment, found in with_speakers_near(segments, turns):
-            if found != segment:
-                self._history.replace(found)
+        for segment, labelled in with_speakers_near(segments, turns):
+            if labelled != segment:
+                self._history.replace(labelled)
                 changed.add(segment.index)
             is_settled = segment.end <= labels.settled_s and segment.index < may_change
             if is_settled and segment.index == self._unsettled:
@@ -188,9 +188,9 @@ class LiveAnswers:
         start = round(utterance.start / SAMPLE_RATE, 3)
         if self._passes:
             text = self._passes.text
-            in_speech = present.speech.after_last / SAMPLE_RATE > text.heard_until - NO_PAUSE_S
+            in_speech = present.speech.after_last / SAMPLE_RATE > text.pass_end_s - NO_PAUSE_S
             tentative, newest = text.shown(utterance.words, present.seconds, in_speech=in_speech)
-            return OpenUtterance(start, text.firm, tentative, newest, round(text.heard_until, 3))
+            return OpenUtterance(start, text.firm, tentative, newest, round(text.pass_end_s, 3))
         stable = utterance.stable
         unstable = whole_words(utterance.words[len(stable) :], present.seconds)
         return OpenUtterance(start, stable, (), tuple(unstable))

@@ -163,12 +163,12 @@ class TurnEnd:
         The answer comes later: no step waits for it.
         """
         quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
-        is_asked = self._pause == speech.after_last
-        if speech.first is None or quiet_ms < FINISHED_MS or is_asked:
+        is_checked = self._pause == speech.after_last
+        if speech.first is None or quiet_ms < FINISHED_MS or is_checked:
             return
         self.cancel()
         self._pause = speech.after_last
-        self._asking = asyncio.create_task(self._asked(audio(utterance)))
+        self._asking = asyncio.create_task(self._probability(audio(utterance)))
 
     def has_finished(self, speech: SpeechExtent) -> bool:
         """Return whether the speaker has finished with this speech, as far as is known."""
@@ -186,7 +186,7 @@ class TurnEnd:
         if self._asking:
             self._asking.cancel()
 
-    async def _asked(self, speech: SpeechSegment) -> float:
+    async def _probability(self, speech: SpeechSegment) -> float:
         try:
             return await self._ask(self._calls, speech.waveform)
         except Exception as failure:  # silence alone decides then

@@ -185,9 +185,11 @@ class OpenStreams:
 
         A chunk that is wrong in itself is refused as a whole.
         """
-        asked = entry.stream.options
-        deadline = Deadline(asked.deadline_ms, started=request.arrived)
-        calls = self._runtime.live_calls(components, asked.mode, deadline, asked.model)
+        stream_options = entry.stream.options
+        deadline = Deadline(stream_options.deadline_ms, started=request.arrived)
+        calls = self._runtime.live_calls(
+            components, stream_options.mode, deadline, stream_options.model
+        )
         arrived = self._clock()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with calls.limited(), entry.turn:

@@ -144,11 +144,11 @@ class LivePasses:
             return 0
         return self._pace.interval_ms(self._options.rolling_pass_ms, self._options.stream_priority)
 
-    def _may(self, kind: Allowed) -> bool:
-        return self._pace.allowed(self._options.stream_priority) >= kind
+    def _may(self, passes: Allowed) -> bool:
+        return self._pace.allowed(self._options.stream_priority) >= passes
 
     def _roll_if_due(self, this: _Pass, *, is_paused: bool) -> None:
-        asked = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
+        requested = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
         interval = self._interval_ms * SAMPLE_RATE // 1000
         if not interval:
             self._due_since = None
@@ -167,8 +167,8 @@ class LivePasses:
         if self._rolling and not self._rolling.done():
             return
         if not self._is_ahead():
-            too_short = (LEAST_SAMPLES - 1) // asked if self._begun_until is None else 0
-            self._count("skipped", max(0, unheard // asked - 1 - too_short))
+            too_short = (LEAST_SAMPLES - 1) // requested if self._begun_until is None else 0
+            self._count("skipped", max(0, unheard // requested - 1 - too_short))
         due, self._due_since = self._due_since, None
         self._begun_at, self._begun_until = now, this.span.end
         self._rolling = asyncio.create_task(self._roll(this, due, interval / SAMPLE_RATE))
@@ -179,16 +179,18 @@ class LivePasses:
             begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
             encoded = await self._recogniser.encode_open(self._calls, speech.waveform)
-            asked, start = with_language(self._greedy, self._spoken), speech.start
+            options, start = with_language(self._greedy, self._spoken), speech.start
             known = self.text.expected(start, this.first_pass, speech.end)
-            found = await self._recogniser.decode_known(self._calls, encoded, asked, start, *known)
-            if this.utterance == self._utterance and (found.language_probability or 0.0) >= SURE:
-                self._spoken = found.language
-            text = found.nbest[0].text
-            if text in found.words:
-                return speech, found.words[text]
-            asked = with_language(asked, found.language)
-            return speech, await self._recogniser.align(self._calls, encoded, text, asked, start)
+            decoded = await self._recogniser.decode_known(
+                self._calls, encoded, options, start, *known
+            )
+            if this.utterance == self._utterance and (decoded.language_probability or 0.0) >= SURE:
+                self._spoken = decoded.language
+            text = decoded.nbest[0].text
+            if text in decoded.words:
+                return speech, decoded.words[text]
+            options = with_language(options, decoded.language)
+            return speech, await self._recogniser.align(self._calls, encoded, text, options, start)
 
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:
@@ -225,12 +227,12 @@ class LivePasses:
             self._apply(this, result.result().words, speech)
 
     def _apply(self, this: _Pass, words: Sequence[Word], speech: SpeechSegment) -> None:
-        if this.utterance != self._utterance or speech.end <= self.text.heard_until:
+        if this.utterance != self._utterance or speech.end <= self.text.pass_end_s:
             return
-        heard = speech.start, speech.end, this.first_pass
-        if is_credible(words, *heard):
+        window = speech.start, speech.end, this.first_pass
+        if is_credible(words, *window):
             self._count("made")
-            self.text = self.text.after_pass(words, *heard)
+            self.text = self.text.after_pass(words, *window)
         else:
             self._count("refused")
 

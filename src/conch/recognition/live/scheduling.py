@@ -80,11 +80,11 @@ class Pace:
             return replace(self, periods_with_room=self.periods_with_room + 1)
         return replace(self, stretch=max(1.0, self.stretch - RELAX * self.stretch**0.5))
 
-    def interval_ms(self, asked_ms: int, priority: Priority) -> int:
-        """Return the milliseconds between rolling passes for the option `asked_ms`, 0 for none."""
+    def interval_ms(self, requested_ms: int, priority: Priority) -> int:
+        """Return the milliseconds between rolling passes; 0 where load leaves none."""
         if self.allowed(priority) < Allowed.ROLLING:
             return 0
-        return round(asked_ms * self._stretch_of(priority))
+        return round(requested_ms * self._stretch_of(priority))
 
     def allowed(self, priority: Priority) -> Allowed:
         """Return the passes that a stream of a priority may have."""

@@ -69,17 +69,17 @@ class LiveUtterance:
         """Return the utterance with a further step of audio."""
         return replace(self, steps=(*self.steps, step))
 
-    def with_text(self, found: Decoded) -> "LiveUtterance":
+    def with_text(self, decoded: Decoded) -> "LiveUtterance":
         """Return the utterance with the present text of the first pass.
 
         Words that were stable stay so while the text begins with them: a search that has begun
         again knows fewer of them to be.
         """
-        best = found.nbest[0]
-        num_stable = len(found.stable.split())
+        best = decoded.nbest[0]
+        num_stable = len(decoded.stable.split())
         if num_stable < self.num_stable and best.text.startswith(text_of_words(self.stable)):
             num_stable = self.num_stable
-        words = found.words[best.text]
+        words = decoded.words[best.text]
         return replace(self, words=words, num_stable=num_stable, score=best.score)
 
     def steps_after(self, sample: int) -> tuple[int, list[LiveStep]]:

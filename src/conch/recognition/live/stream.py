@@ -25,7 +25,7 @@ from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import (
     FirstPass,
-    Heard,
+    SegmentEncodings,
     decoder_of,
     end_of_turn,
     first_pass_of,
@@ -50,7 +50,7 @@ from conch.recognition.live.state import LiveStep, LiveUtterance, State, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
 from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.segment import rescored
-from conch.recognition.speech import Decoded, SpeechProbs, saying
+from conch.recognition.speech import Decoded, SpeechProbs, known_text
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -257,11 +257,11 @@ class StreamRecognizer:
                 self._first_pass.hear(samples, utterance, calls, ends=ends),
             )
         else:
-            utterance, found = await self._first_pass.hear(
+            utterance, speech_probs = await self._first_pass.hear(
                 samples, utterance, calls, ends=ends, finds_speech=True
             )
-            assert found is not None
-            speech = found
+            assert speech_probs is not None
+            speech = speech_probs
         step = LiveStep(samples, speech)
         rule = self._find_endpoint(step)
         await self._read(utterance, step, calls, rule, ends=ends)
@@ -277,14 +277,14 @@ class StreamRecognizer:
     ) -> None:
         """Update the text of the utterance after a step, and end it if it is over."""
         is_over = rule is not None or ends
-        utterance, found = await self._first_pass.read(utterance, calls, is_over=is_over)
+        utterance, decoded = await self._first_pass.read(utterance, calls, is_over=is_over)
         # Not before: a component that has lost the stream gets the steps before this one again.
         utterance = utterance.with_step(step)
         if is_over:
             self._state = Waiting()
-            await self._end_utterance(utterance, found, calls, rule or "end")
+            await self._end_utterance(utterance, decoded, calls, rule or "end")
             return
-        self._state = utterance = utterance.with_text(found)
+        self._state = utterance = utterance.with_text(decoded)
         audio = partial(utterance.spoken, has_vad=self.options.vad)
         so_far = Span(utterance.start, self._num_samples)
         speech, words = self._endpointer.speech, utterance.words
@@ -307,30 +307,35 @@ class StreamRecognizer:
         return left
 
     async def _end_utterance(
-        self, utterance: LiveUtterance, found: Decoded, calls: Calls, endpoint: str
+        self, utterance: LiveUtterance, decoded: Decoded, calls: Calls, endpoint: str
     ) -> None:
         """Make a segment of the utterance, rescored if requested, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
         self._endpointer.restart()
         span = Span(max(span.start, self._segment_until), max(span.end, self._segment_until))
         passed = await self._passes.end_utterance() if self._passes else LiveText()
-        if speech.first is None and not found.nbest[0].text:
+        if speech.first is None and not decoded.nbest[0].text:
             return
         # Without a second pass nothing needs the audio.
         whole = utterance if self._passes else LiveUtterance(utterance.start)
         spoken = whole.spoken(span, has_vad=self.options.vad)
-        heard = Heard(replace(spoken, said_before=saying(self._answers.latest_text)), calls)
-        nbest = await rescored(found.nbest, heard, self.options.of_first_pass(), calls)
-        words = found.words.get(nbest[0].text, ())
+        encodings = SegmentEncodings(
+            replace(spoken, said_before=known_text(self._answers.latest_text)), calls
+        )
+        nbest = await rescored(decoded.nbest, encodings, self.options.of_first_pass(), calls)
+        words = decoded.words.get(nbest[0].text, ())
         segment = self._segment(span, nbest[: self.options.nbest], words, endpoint)
         if self._passes is None:
             self._answers.add(await self._finished(segment, calls), segment.text)
             return
-        words, has_words = found.words.get(found.nbest[0].text, ()), self.options.word_timestamps
+        words, has_words = (
+            decoded.words.get(decoded.nbest[0].text, ()),
+            self.options.word_timestamps,
+        )
         segment = with_live_text(segment, passed, words, has_words=has_words)
         segment = with_only_language(segment, self.options, self._config)
         self._answers.add(segment, segment.text, text_of_words(passed.firm))
-        is_punctuated = passed.heard_until > 0 and self.options.writes_punctuation
+        is_punctuated = passed.pass_end_s > 0 and self.options.writes_punctuation
         spoken = replace(spoken, draft=segment.text)
         await self._passes.second.begin(segment, span, spoken, is_punctuated=is_punctuated)
 
@@ -389,7 +394,7 @@ class StreamRecognizer:
 async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:
     """Await two awaitables at the same time, both to their end; then raise the first error."""
     first, second = await asyncio.gather(one, other, return_exceptions=True)
-    for found in (first, second):
-        if isinstance(found, BaseException):
-            raise found
+    for result in (first, second):
+        if isinstance(result, BaseException):
+            raise result
     return cast(tuple[One, Other], (first, second))

@@ -51,7 +51,7 @@ class WholeRecording:
     def __init__(self, options: RecognitionOptions, calls: Calls) -> None:
         self._options, self._calls = options, calls
         self._hooks = after_recording(options)
-        self.heard: dict[int, list[list[Any]]] = defaultdict(list)
+        self.analyses: dict[int, list[list[Any]]] = defaultdict(list)
         """By channel, in order of time: what each hook has heard in a segment."""
         self._parts: Mapping[int, InParts] | None = None
         self._num_parts: Counter[int] = Counter()
@@ -61,28 +61,28 @@ class WholeRecording:
         """Return what hears a channel's next segment; None without hooks."""
         if not self._hooks:
             return None
-        heard: list[Any] = [None] * len(self._hooks)
-        self.heard[channel].append(heard)
+        analyses: list[Any] = [None] * len(self._hooks)
+        self.analyses[channel].append(analyses)
 
         async def listen(speech: SpeechSegment) -> None:
-            places = [place for place, (_, hear) in enumerate(self._hooks) if hear]
+            indices = [index for index, (_, hear) in enumerate(self._hooks) if hear]
             jobs = (hear(speech, self._options, self._calls) for _, hear in self._hooks if hear)
-            for place, found in zip(places, await together(jobs), strict=True):
-                heard[place] = found
+            for index, analysis in zip(indices, await together(jobs), strict=True):
+                analyses[index] = analysis
 
         return listen
 
     async def part(self, segment: Segment) -> tuple[Segment, Sequence[Turn]]:
         """Return the next segment of its channel, and its turns, as far as is known so far."""
         turns: Sequence[Turn] = ()
-        place = self._num_parts[segment.channel]
+        index = self._num_parts[segment.channel]
         self._num_parts[segment.channel] += 1
         if self._parts is None:
             self._parts = in_parts(self._options)
         for number, work in self._parts.items():
-            heard = self.heard[segment.channel][place][number]
-            found = await asyncio.to_thread(work, RecognisedSpeech(segment, heard))
-            (segment,), turns = found.segments, found.turns
+            analysis = self.analyses[segment.channel][index][number]
+            result = await asyncio.to_thread(work, RecognisedSpeech(segment, analysis))
+            (segment,), turns = result.segments, result.turns
         return segment, turns
 
     async def finished(self, segments: Sequence[Segment]) -> AfterRecordingResult:
@@ -92,14 +92,14 @@ class WholeRecording:
         for segment in segments:
             starts[segment.channel].append(segment.start)
 
-        def heard_in(segment: Segment) -> list[Any]:
+        def analyses_of(segment: Segment) -> list[Any]:
             # It may be a part of one that was heard as a whole.
-            place = bisect_right(starts[segment.channel], segment.start) - 1
-            return self.heard[segment.channel][place]
+            index = bisect_right(starts[segment.channel], segment.start) - 1
+            return self.analyses[segment.channel][index]
 
         for number, (hook, _) in enumerate(self._hooks):
             recognised = [
-                RecognisedSpeech(item, heard_in(item)[number]) for item in result.segments
+                RecognisedSpeech(item, analyses_of(item)[number]) for item in result.segments
             ]
             after = await hook(recognised, self._options, self._calls)
             result = replace(
@@ -178,8 +178,8 @@ async def recognize(
     recognised: deque[asyncio.Task[Segment]] = deque()
     """Segments before the text steps, which no other segment waits for."""
     latest: asyncio.Task[Segment] | None = None
-    async with aclosing(speech_segments(blocks, options, calls)) as found:
-        reading = asyncio.create_task(anext(found, None))
+    async with aclosing(speech_segments(blocks, options, calls)) as stretches:
+        reading = asyncio.create_task(anext(stretches, None))
         try:
             while True:
                 if under_way and under_way[0].done():
@@ -202,7 +202,9 @@ async def recognize(
                 speech = replace(speech, said_before=text_of(latest))
                 turn = copy_context()
                 turn.run(PART.set, speech.start)
-                latest = asyncio.create_task(recognize_asked(speech, options, calls), context=turn)
+                latest = asyncio.create_task(
+                    recognize_requested(speech, options, calls), context=turn
+                )
                 recognised.append(latest)
                 if listen or options.has_text_steps:
                     hear = listen and partial(listen, speech)
@@ -210,7 +212,7 @@ async def recognize(
                     under_way.append(asyncio.create_task(completed, context=turn))
                 else:
                     under_way.append(latest)
-                reading = asyncio.create_task(anext(found, None))
+                reading = asyncio.create_task(anext(stretches, None))
             while under_way:
                 yield await under_way.popleft()
         finally:
@@ -252,12 +254,12 @@ async def _completed(
     return cast(Segment, segment)
 
 
-async def recognize_asked(
+async def recognize_requested(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
     """Return a recognised segment, with words only if the request asks for them."""
-    found = await recognize_complete(speech, options, calls)
-    return found if options.word_timestamps else replace(found, words=())
+    segment = await recognize_complete(speech, options, calls)
+    return segment if options.word_timestamps else replace(segment, words=())
 
 
 async def speech_segments(

@@ -42,57 +42,57 @@ async def recognize_complete(
     """
     if not (options.coverage and decoder_of(options).may_omit_speech):
         return await recognize_segment(speech, options, calls)
-    found = await _recognized(speech, options, calls, depth=0)
+    segment = await _recognized(speech, options, calls, depth=0)
     # Count for the answer only: parts may belong to a repair that was rejected.
-    for left in found.unrecognised:
+    for left in segment.unrecognised:
         calls.count(GAPS, outcome="unrecognised")
         calls.count(UNRECOGNISED_SECONDS, left.end - left.start)
-    return found
+    return segment
 
 
 async def _recognized(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
 ) -> Segment:
-    found = await recognize_segment(speech, options, calls)
-    return await _completed(found, speech, options, calls, depth)
+    segment = await recognize_segment(speech, options, calls)
+    return await _completed(segment, speech, options, calls, depth)
 
 
 async def _completed(
-    found: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
+    segment: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
 ) -> Segment:
     """Return a recognised segment, repaired if its text leaves speech out.
 
     `depth` is the number of cuts that led to this segment.
     """
-    if found.text and not found.words:  # not aligned, because nothing was doubtful
-        return found
+    if segment.text and not segment.words:  # not aligned, because nothing was doubtful
+        return segment
     threshold = options.vad_threshold
-    options = with_language(options, found.translated_from or found.language)
-    words = _shifted(found.words, -speech.start)
+    options = with_language(options, segment.translated_from or segment.language)
+    words = _shifted(segment.words, -speech.start)
     timed = within_speech(words, speech.speech_probs, threshold)
-    found = replace(found, words=_shifted(timed, speech.start))
+    segment = replace(segment, words=_shifted(timed, speech.start))
     left = []
     for gap in gaps(words, speech.speech_probs, threshold):
         start, end = _edges(gap, len(words), speech)
         if end - start < MIN_PART_S:
             continue
-        heard = await _heard_by_another(speech.part(start, end), options, calls)
-        if not _is_confirmed(gap, heard, has_vad=options.vad):
-            if heard is not None:
+        opinion = await _opinion_on(speech.part(start, end), options, calls)
+        if not _is_confirmed(gap, opinion, has_vad=options.vad):
+            if opinion is not None:
                 calls.count(GAPS, outcome="refuted")
             continue
-        better = await _repaired(found, words, gap, speech, options, calls, depth)
+        better = await _repaired(segment, words, gap, speech, options, calls, depth)
         if better is not None:
             calls.count(GAPS, outcome="filled")
             return better
         start, end = _wordless_part(gap, timed, (start, end))
         start, end = round(speech.start + start, 3), round(speech.start + end, 3)
-        left.append(Unrecognised(start, end, heard or ""))
-    return replace(found, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
+        left.append(Unrecognised(start, end, opinion or ""))
+    return replace(segment, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
 
 
 async def _repaired(
-    found: Segment,
+    segment: Segment,
     words: Sequence[Word],
     gap: Gap,
     speech: SpeechSegment,
@@ -108,16 +108,16 @@ async def _repaired(
     ends_early = 0 < gap.first == len(words) and words[-1].start < parts[0].duration
     # With several hypotheses, another one may continue after the gap.
     if ends_early and options.nbest == 1:
-        head = await _completed(found, parts[0], options, calls, depth + 1)
+        head = await _completed(segment, parts[0], options, calls, depth + 1)
     else:
         head = await _recognized(parts[0], options, calls, depth + 1)
     whole = _joined([head, *tail], options.nbest)
     still_left_s = sum(span.end - span.start for span in whole.unrecognised)
-    if len(whole.text) <= len(found.text) or still_left_s >= gap.missing_s:
+    if len(whole.text) <= len(segment.text) or still_left_s >= gap.missing_s:
         return None
-    whole = replace(whole, start=found.start, end=found.end)
-    if found.language:  # as it was detected, in all of the segment
-        whole = replace(whole, language_probability=found.language_probability)
+    whole = replace(whole, start=segment.start, end=segment.end)
+    if segment.language:  # as it was detected, in all of the segment
+        whole = replace(whole, language_probability=segment.language_probability)
     return whole
 
 
@@ -139,13 +139,13 @@ def _parts(gap: Gap, words: Sequence[Word], speech: SpeechSegment) -> list[Speec
     if cuts == (0.0, speech.duration) and gap.first < gap.after:
         bounds = words[gap.first].start, words[gap.after - 1].end
         cuts = cut_near(speech.speech_probs, bounds[0]), cut_near(speech.speech_probs, bounds[1])
-    places = [0.0]
+    edges = [0.0]
     for cut in cuts:
-        if places[-1] + MIN_PART_S <= cut <= speech.duration - MIN_PART_S:
-            places.append(cut)
-    if len(places) == 1 and speech.duration >= MIN_HALVED_S:
-        places.append(cut_near(speech.speech_probs, speech.duration / 2))
-    return [speech.part(*pair) for pair in pairwise([*places, speech.duration])]
+        if edges[-1] + MIN_PART_S <= cut <= speech.duration - MIN_PART_S:
+            edges.append(cut)
+    if len(edges) == 1 and speech.duration >= MIN_HALVED_S:
+        edges.append(cut_near(speech.speech_probs, speech.duration / 2))
+    return [speech.part(*pair) for pair in pairwise([*edges, speech.duration])]
 
 
 def _wordless_part(
@@ -159,7 +159,7 @@ def _wordless_part(
     return (start, end) if end - start >= MIN_PART_S else edges
 
 
-async def _heard_by_another(
+async def _opinion_on(
     stretch: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> str | None:
     """Return the second opinion on a stretch, its text.
@@ -170,24 +170,24 @@ async def _heard_by_another(
     decoder, other = second_opinion()
     if not await calls.has(*decoders()[decoder].components):
         return None
-    asked = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
+    other_options = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
     try:
         encoded = await other.encode(calls, stretch.waveform)
-        found = await other.decode(calls, encoded, asked, stretch.start)
+        decoded = await other.decode(calls, encoded, other_options, stretch.start)
     except (ComponentError, OptionError):
         return None
-    return found.nbest[0].text
+    return decoded.nbest[0].text
 
 
-def _is_confirmed(gap: Gap, heard: str | None, *, has_vad: bool) -> bool:
+def _is_confirmed(gap: Gap, opinion: str | None, *, has_vad: bool) -> bool:
     """Return whether a gap has speech, by the second opinion or, without it, by the gap's size.
 
     Without a VAD, size is no evidence, because the gap comes from loudness alone.
     """
-    if heard is None:
+    if opinion is None:
         return has_vad and gap.missing_s >= CERTAIN_S
     needed = CERTAIN_WORDS if gap.missing_s >= CERTAIN_S else DOUBTFUL_WORDS
-    return len(heard.split()) >= gap.after - gap.first + needed
+    return len(opinion.split()) >= gap.after - gap.first + needed
 
 
 def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
