@@ -13,7 +13,7 @@ NO_MODE = "none"
 
 
 class AccessRecord:
-    """What is known so far of a request or a stream.
+    """The line of a request or a stream in the access log, as it grows.
 
     Its line has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, an error's
     code, or how a live stream ended), `audio_s`, `ms` since its beginning, the service's own
@@ -29,7 +29,6 @@ class AccessRecord:
         self._is_logged = False
         self.audio_s = 0.0
         self.fields: dict[str, int] = {}
-        """Fields of the service."""
 
     def called(self, stages: Mapping[str, Stage]) -> None:
         """Add the calls that were made for an answer, as `Calls.stages` counts them."""

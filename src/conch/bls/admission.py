@@ -46,7 +46,6 @@ class Share:
     key: tuple[float, int]
     """The request with the least key goes first."""
     size_s: float
-    """All of its work."""
     served_s: float = 0.0
     overtaken_at: float = -math.inf
     """When the latest request that goes before it arrived, on the caller's clock."""
@@ -68,13 +67,10 @@ class FairOrder:
         self._ends: list[tuple[float, int]] = []
         """Keys of the requests that have not ended in virtual time, as a heap."""
         self._gone: set[tuple[float, int]] = set()
-        """Keys of requests that were given up."""
         self._shares: dict[tuple[float, int], Share] = {}
-        """The requests that have not ended."""
         self._numbers = count()
 
     def __len__(self) -> int:
-        """Return the number of requests that have not ended."""
         return len(self._shares)
 
     def enter(self, size_s: float, now: float = 0.0) -> Share:
@@ -113,7 +109,6 @@ class FairOrder:
 
     @property
     def left_s(self) -> float:
-        """Remaining work of all requests, in seconds of audio."""
         return sum(share.left_s for share in self._shares.values())
 
     def ahead_s(self, share: Share) -> float:
@@ -121,7 +116,6 @@ class FairOrder:
         return sum(other.left_s for other in self._shares.values() if other.key < share.key)
 
     def is_first(self, share: Share) -> bool:
-        """Return whether no request goes before this one."""
         return not any(key < share.key for key in self._shares)
 
     def _advance(self, work_s: float) -> None:
@@ -311,7 +305,6 @@ class ServerSpeed:
 
     def __init__(self) -> None:
         self.audio_per_s = FIRST_GUESS
-        """Seconds of audio recognised in a second."""
         self._work_s = self._busy_s = 0.0
         """Audio of this period, and its busy time until the latest pause."""
         self._since: float | None = None
@@ -328,7 +321,6 @@ class ServerSpeed:
             self._since = now
 
     def paused(self, now: float) -> None:
-        """Note that no request is in flight any more."""
         if self._since is not None:
             self._busy_s += now - self._since
         self._since = None

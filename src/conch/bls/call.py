@@ -16,7 +16,6 @@ START_PATIENCE_S = 5.0
 limit: the START would wait until another stream ends."""
 Parameter = bool | int | str
 UNLOADED = "the model is being unloaded; try again"
-"""Message to the requests of a model that is being unloaded."""
 BEFORE_CALLS = "before the first call"
 """Part of the message if the time is over before any call of a component: one may still load."""
 

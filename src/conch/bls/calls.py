@@ -85,15 +85,7 @@ class Calls:
         sequence: StreamPlace | None = None,
         work: int = 1,
     ) -> Outputs:
-        """Return the outputs of a component for one row.
-
-        Raises:
-            ComponentAwayError: the component died, and another try is impossible or failed too.
-            ComponentError: the component answered with an error.
-            DeadlineError: the time of the request is over.
-            OverloadedError: the component has no place for another stream.
-            RequestCancelledError: the client gave up before the call was made.
-        """
+        """Return the outputs of a component for one row; raise as `Components.call` does."""
         model = self._copies.get(model, model)
         self.deadline.remaining_s(f"before {model} was called")
         call = Call(model, inputs, outputs, parameters or {}, sequence, self.deadline, work)

@@ -98,7 +98,6 @@ class FrameChannel:
                 raise
 
     def close(self) -> None:
-        """End the connection."""
         self._shut_down()
         if self._reader is not threading.current_thread():
             self._reader.join()
@@ -165,5 +164,4 @@ def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame
 
 
 def _memory(array: Array) -> memoryview:
-    """Return the bytes of a contiguous array, as a view."""
     return array.reshape(-1).view(np.uint8).data

@@ -50,11 +50,8 @@ class PrioritySemaphore:
         self._most = most if callable(most) else lambda: most
         self._oldest_of = oldest_of
         self._given = 0
-        """Number of places given so far."""
         self._taken = 0
-        """Places in use."""
         self._exempt = 0
-        """Jobs in flight that did not wait."""
         self._waiting: list[_WaitingJob] = []
         self._numbers = count()
         self._running: set[asyncio.Future[Any]] = set()

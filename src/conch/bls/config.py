@@ -84,7 +84,6 @@ def traits_of(model: str, own: OwnComponents) -> Traits:
 
 
 def own_components() -> OwnComponents:
-    """Return the traits of Conch's components."""
     declared = {
         name: Traits(
             component.is_one_by_one, component.in_flight, component.hang_factor or HANG_FACTOR
@@ -95,6 +94,6 @@ def own_components() -> OwnComponents:
 
 
 def with_copies(own: OwnComponents, served: Iterable[str]) -> OwnComponents:
-    """Return the traits with those of the copies that named models are among the `served`."""
+    """Return the traits, with those of named models' copies among the `served`."""
     copies = {model: own[name] for model in served if (name := component_of(model)) in own}
     return {**own, **copies}

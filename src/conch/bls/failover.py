@@ -149,7 +149,7 @@ class Failover:
         return sorted(self._on_demand.models if self._on_demand else ())
 
     async def need(self, models: Iterable[str]) -> None:
-        """Load those of these that are loaded on demand, all at once, or raise a ComponentError."""
+        """Load the components that are loaded on demand, all at once, or raise a ComponentError."""
         if not self._on_demand:
             return
         lacking = self._on_demand.models.intersection(models) - self._known

@@ -66,7 +66,6 @@ class Speed:
         self._calls = self._seconds = self._size = 0.0
 
     def add(self, seconds: float, size: int) -> None:
-        """Count an answered call."""
         if self._calls >= MEMORY:
             self._calls, self._seconds, self._size = (
                 value / 2 for value in (self._calls, self._seconds, self._size)
@@ -88,12 +87,11 @@ def boot_time_s() -> float:
 
 
 class ThreadTimes(NamedTuple):
-    """What the kernel says of a thread."""
+    """State and times of a thread, as the kernel counts them."""
 
     is_runnable: bool
     """Whether it computes, or waits for a core or a disk, right now."""
     cpu_s: float
-    """Seconds of computing."""
     delay_s: float
     """Seconds of waiting for a core, as far as the waits have ended."""
 
@@ -119,7 +117,6 @@ class ModelProcesses:
     """The processes of the models of a server, in /proc; times are those of `boot_time_s`."""
 
     def __init__(self, server: int) -> None:
-        """`server` is the id of the server's process."""
         self._server = server
         self._listed: tuple[float, dict[int, str]] = (-LIST_S, {})
         self._looks: dict[str, tuple[float, dict[int, ThreadTimes]]] = {}
@@ -217,11 +214,9 @@ class HangWatch:
         self._thread = threading.Thread(target=self._run, name="hang-watch", daemon=True)
 
     def start(self) -> None:
-        """Check the calls every PERIOD_S seconds, on a thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the checks."""
         self._closing.set()
         self._thread.join()
 
@@ -230,7 +225,6 @@ class HangWatch:
         return model in self._components
 
     def traits(self, model: str) -> Traits:
-        """Return how a model works."""
         return traits_of(model, self._components)
 
     @contextmanager

@@ -53,7 +53,6 @@ class Host:
         self._thread.start()
 
     def start(self, message: Message, responder: Responder) -> None:
-        """Start to answer a request, without waiting for it."""
         answer = self._answer(message, responder)
         answering = asyncio.run_coroutine_threadsafe(answer, self._loop)
         self._answering.add(answering)

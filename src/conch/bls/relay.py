@@ -92,7 +92,6 @@ class Relay:
             thread.start()
 
     def start(self, message: Message, responder: Responder) -> None:
-        """Start to answer a request, without waiting for it."""
         self._arrived.put((message, responder))
 
     def close(self) -> None:
@@ -284,7 +283,6 @@ class _Peer:
 
     def __init__(self, connection: socket.socket, taken: Start, peers: "set[_Peer]") -> None:
         self.clients: dict[int, _RemoteClient] = {}
-        """Clients whose requests are in flight."""
         self._taken, self._peers = taken, peers
         # A thread for this peer: the event loop must not wait for one that does not read.
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="relay-answers")

@@ -16,7 +16,7 @@ from conch.wire.named_models import named_models
 
 
 class Runtime:
-    """What all requests of a process share."""
+    """Limits, failover and metrics of a process, which its requests share."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Runtime:
 
     @property
     def health(self) -> Health:
-        """Return what the server can do now."""
+        """Return the components that are away or on demand, and the named models."""
         on_demand = tuple(self.failover.on_demand)
         voices = (os.environ[VOICES],) if VOICES in os.environ else ()
         return Health(tuple(self.failover.away), on_demand, tuple(sorted(self.named)), voices)

@@ -17,7 +17,7 @@ Answer = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """What a request says besides its tensors."""
+    """The fields of a request besides its tensors."""
 
     model: str = ""
     outputs: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class RequestHeader:
     """When the request arrived, on this machine's monotonic clock."""
 
     def header_fields(self) -> dict[str, Any]:
-        """Return these fields by name."""
+        """Return the fields of this class by name; a subclass has more."""
         return {item.name: getattr(self, item.name) for item in fields(RequestHeader)}
 
 

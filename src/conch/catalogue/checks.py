@@ -57,9 +57,9 @@ class ModelSummary:
     size: int
     """Bytes of all files."""
     family: str = ""
-    """What kind of model it is, in words; empty where only one kind has the files."""
+    """Family of the model, in words; empty where only one kind has the files."""
     features: str = ""
-    """What its encoder takes, in words; empty where it is always the same."""
+    """Input of its encoder, in words; empty where it is always the same."""
     units: int | None = None
     """Number of its output units, where the files say so."""
     is_live: bool = False
@@ -126,7 +126,6 @@ def check_weights_are_here(folder: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -33,7 +33,7 @@ _SETTINGS = {
     "8000 Hz, the mean not removed, samples in [-1, 1]",
     "waveform": "16 kHz, in [-1, 1]",
 }
-"""What an encoder takes in addition to its number of filters."""
+"""How the features are computed, besides the number of filters."""
 _WHOLE = 100_000
 """Frames of the one chunk of a recording."""
 NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
@@ -48,7 +48,7 @@ class OnnxNetwork:
     path: Path
     header: GraphHeader
     takes: str
-    """What its caller computes, in words."""
+    """Input that its caller computes, in words."""
     keeper: str = ""
     """The component that keeps what it heard from call to call; empty where nothing is kept."""
 
@@ -69,15 +69,12 @@ def files_in(folder: Path, pattern: str) -> list[Path]:
 
 
 def chosen_file(folder: Path, part: str, precision: str) -> Path | None:
-    """Return the file of a part whose name has it in it; None without one.
-
-    Of several it is that in float32, or with the `precision` int8 that in int8.
-    """
+    """Return the file whose name has a part in it, see `of_precision`; None without one."""
     return of_precision(files_in(folder, f"*{part}*.onnx"), part, precision)
 
 
 def of_precision(files: Sequence[Path], part: str, precision: str) -> Path | None:
-    """Return the one of files for the same `part` that has a precision; see `chosen_file`."""
+    """Return the file in a precision, or else in another one, of those for one `part`."""
     int8 = [path for path in files if _INT8.search(path.name)]
     half = [path for path in files if _HALF.search(path.name)]
     plain = [path for path in files if path not in (*int8, *half)]
@@ -118,7 +115,7 @@ def whole_number(header: GraphHeader, path: Path, key: str, least: int = 1) -> i
 
 
 def read_tokens(path: Path, size: int, part: str = "joiner", *, blank: int = 0) -> tuple[str, ...]:
-    """Return the symbols of a model whose unit `blank` is that; see `read_symbols`."""
+    """Return the symbols of a model; check that its blank is unit `blank`. See `read_symbols`."""
     symbols = read_symbols(path, size, part)
     for unit, text in enumerate(symbols):
         if unit != blank and text in BLANKS:
@@ -160,18 +157,15 @@ def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a streaming encoder keeps of a stream from chunk to chunk."""
+    """A tensor that a streaming encoder carries from chunk to chunk."""
 
     name: str
-    """Name of the input."""
     element_type: int
-    """Type of the elements, as in `Value`."""
     shape: tuple[int, ...]
     """Shape for one stream."""
     axis: int
-    """The axis of the streams."""
     counts: int = 0
-    """What the caller adds to it after each chunk; 0 if the encoder gives the next one."""
+    """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
     start: int = 0
     """Its value before the first chunk."""
     is_bare: bool = False
@@ -210,7 +204,7 @@ class AcousticEncoder:
 
     @property
     def takes(self) -> str:
-        """What the encoder takes, in words."""
+        """Input of the encoder, in words."""
         if self.features == "waveform":
             return "the waveform"
         maker = "NeMo" if self.features == "nemo" else "Kaldi"
@@ -349,9 +343,9 @@ def _states(encoder: GraphHeader, file: str, shift: int) -> tuple[State, ...]:
 
 
 def state_of(item: Value, batch: int | str, file: str) -> State:
-    """Return a state of which an encoder of `file` gives the next one.
+    """Return the state of an input whose next value the encoder in `file` writes.
 
-    An axis of the size `batch` is that of the streams. Raise an UnfitModelError for unknown sizes.
+    The streams are along the axis of size `batch`. Raise an UnfitModelError for unknown sizes.
     """
     axes = [axis for axis, size in enumerate(item.dims) if size == batch]
     shape = tuple(1 if size == batch else size for size in item.dims)

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import os
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from errno import ENOTDIR
 from functools import cache
@@ -27,28 +27,24 @@ from conch.wire.errors import ConfigError
 KINDS: Mapping[str, ModelKind] = MappingProxyType(
     {kind.name: kind for family in FAMILIES for kind in family.models}
 )
-_function: Callable[[str], Callable[[Path], object]] = cache(pkgutil.resolve_name)
+_function = cache(pkgutil.resolve_name)
 MOST_INSIDE = 100
 """Folders inside one that is no model, which are looked at."""
 home = models_home
 
 
 def checked(kind: ModelKind, folder: Path) -> ModelSummary:
-    """Return what the files of a complete model of a kind say; else raise an `UnfitModelError`."""
-    summary = _function(kind.check)(folder)
-    assert isinstance(summary, ModelSummary)
+    """Return the summary of a complete model of a kind, or raise an `UnfitModelError`."""
+    summary: ModelSummary = _function(kind.check)(folder)
     return summary
 
 
 def networks_of(kind: ModelKind, folder: Path) -> tuple[OnnxNetwork, ...]:
     """Return the networks that a server of ONNX models can run; none where a kind has none."""
-    networks = _function(kind.networks)(folder) if kind.networks else ()
-    assert isinstance(networks, tuple)
-    return networks
+    return _function(kind.networks)(folder) if kind.networks else ()
 
 
 def known_models(kind: ModelKind) -> Mapping[str, KnownModel]:
-    """Return the models of a kind that Conch knows, by name."""
     return {name: model for name, model in KNOWN_MODELS.items() if model.kind == kind.name}
 
 
@@ -59,9 +55,9 @@ def known_model(kind: ModelKind, name: str) -> KnownModel | None:
 
 
 def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[ModelKind, ModelSummary]:
-    """Return the first kind of which a folder is a complete model, and what its files say.
+    """Return the first kind of which a folder is a complete model, and its summary.
 
-    Otherwise an `UnfitModelError` says what the nearest kind lacks, or each.
+    Otherwise raise an `UnfitModelError` that says what the nearest kind lacks, or each.
     """
     lacking: list[tuple[ModelKind, UnfitModelError]] = []
     check_weights_are_here(folder)
@@ -80,7 +76,6 @@ def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[ModelKind, Model
 
 
 def components_chosen(kinds: Iterable[str]) -> set[str]:
-    """Return the components that load models of these kinds."""
     return {component for name in kinds for component in KINDS[name].components}
 
 
@@ -93,7 +88,7 @@ def folder_of(model: KnownModel) -> Path | None:
 
 
 def state_of(model: KnownModel) -> str:
-    """Return what is wrong with a known model; empty if it is complete."""
+    """Return the defect of a known model; empty if it is complete."""
     return _state(model, folder_of(model))
 
 
@@ -190,7 +185,6 @@ def names(kind: ModelKind) -> list[str]:
 
 
 def own_names() -> list[str]:
-    """Return the names of the folders in `home` that are no known models."""
     return [path.name for path in _own()]
 
 
@@ -215,7 +209,7 @@ class Listed:
     folder: Path | None
     """Folder; None if the model is not on this machine."""
     wrong: str = ""
-    """What is wrong with it, and what to do; empty for a complete model."""
+    """Defect and remedy; empty for a complete model."""
     languages: int | None = None
     """Number of languages; None where its files do not say."""
     size: int | None = None
@@ -250,7 +244,7 @@ def listed() -> list[Listed]:
 
 
 def _listed(path: Path) -> Listed:
-    """Return what a folder of the user's is, of the first kind that it fits."""
+    """List a folder of the user's, by the first kind that it fits."""
     try:
         _, model = kind_of(path)
     except UnfitModelError as error:
@@ -259,7 +253,7 @@ def _listed(path: Path) -> Listed:
 
 
 def detect(name_or_path: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, ModelSummary]:
-    """Return the kind of a model, its absolute folder, and what its files say of it.
+    """Return the kind of a model, its absolute folder and its summary.
 
     The name is that of a known model, or of a folder in `home`. Raise a ConfigError if there is no
     such folder, or it holds no complete model of any kind. If `is_verbose`, it says what each kind
@@ -302,7 +296,6 @@ def _inside(folder: Path) -> Iterator[str]:
 
 
 def _hint(name: str) -> str:
-    """Return a hint at the name that was probably meant."""
     if close := difflib.get_close_matches(name, [*KNOWN_MODELS, *own_names()], n=1):
         return f"; did you mean {close[0]}?"
     if "whisper" in name.lower() and name.count("/") < 2:

@@ -38,7 +38,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class GraphHeader:
-    """What a graph takes and gives."""
+    """The inputs, outputs and metadata of a graph."""
 
     metadata: Mapping[str, str]
     inputs: tuple[Value, ...]
@@ -60,7 +60,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def read_header(path: Path) -> GraphHeader:
-    """Return what the graph of a file takes and gives; the errors are those of `read_metadata`."""
+    """Return the header of a file's graph; raise as `read_metadata` does."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         whole = range(len(data))
         (graph,) = _ranges(data, whole, _GRAPH) or [range(0)]
@@ -85,7 +85,7 @@ def read_header(path: Path) -> GraphHeader:
 
 
 def read_pieces(path: Path) -> list[str]:
-    """Return the pieces of a sentencepiece model, such a message too; errors as `read_metadata`."""
+    """Return the pieces of a sentencepiece model; raise as `read_metadata` does."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         pieces = _ranges(data, range(len(data)), _PIECE)
         return [_text(data, span) for piece in pieces for span in _ranges(data, piece, _PIECE_TEXT)]

@@ -86,7 +86,7 @@ class BeamHypothesis(CtcHypothesis):
 
 
 class Emission(NamedTuple):
-    """A unit and all before it: prefixes share what they have in common."""
+    """A linked list of the units of a path, which prefixes share."""
 
     before: "Emission | None"
     unit: int

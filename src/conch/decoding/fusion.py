@@ -28,15 +28,15 @@ class Words(NamedTuple):
     context: Context
     """Context of the n-gram before `last`."""
     score: float
-    """What the words before `last` add to the prefix's score."""
+    """Score of the words before `last`, weighted, with the bonus of each."""
     lm_score: float
     """Log probability of the words before `last`, unweighted."""
     pending: float
-    """What the last word adds for the time being, 0 or less."""
+    """Score of the last word until it is complete, 0 or less."""
 
     @property
     def gain(self) -> float:
-        """What all words add to the prefix's score now."""
+        """Score that all words add to the prefix now."""
         return self.score + self.pending
 
 

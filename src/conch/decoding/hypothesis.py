@@ -57,13 +57,16 @@ def spelled_words(pieces: Iterable[PathUnit]) -> tuple[AlignedWord, ...]:
             spellings.append([])
         if piece.text.strip():
             spellings[-1].append(piece)
-    return tuple(_word(spelling) for spelling in spellings if spelling)
+    return tuple(
+        aligned_word("".join(unit.text for unit in spelling).strip(), spelling)
+        for spelling in spellings
+        if spelling
+    )
 
 
-def _word(spelling: Sequence[PathUnit]) -> AlignedWord:
-    text = "".join(piece.text for piece in spelling).strip()
-    confidence = math.exp(sum(piece.log_prob for piece in spelling) / len(spelling))
-    return AlignedWord(text, spelling[0].start, spelling[-1].end, min(1.0, confidence))
+def aligned_word(text: str, units: Sequence[PathUnit]) -> AlignedWord:
+    confidence = math.exp(sum(unit.log_prob for unit in units) / len(units))
+    return AlignedWord(text, units[0].start, units[-1].end, min(1.0, confidence))
 
 
 class UnitRuns(NamedTuple):

@@ -65,7 +65,7 @@ class LocalAgreement:
 
 
 class UtteranceSearch(Search, Protocol):
-    """The search of one utterance that takes its frames alone."""
+    """A search that takes the frames of one utterance."""
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, vocab]`."""
@@ -114,39 +114,66 @@ class GreedySearch:
         )
 
 
-class BeamUtterance:
-    def __init__(self, search: BeamSearch, hotwords: HotwordFinder | None = None) -> None:
-        self._search, self._hotwords = search, hotwords
+class _AgreedUtterance:
+    """A search whose texts may get hotwords, and keep the words that were sent as stable."""
+
+    def __init__(self, search: BeamSearch | WfstStream, hotwords: HotwordFinder | None) -> None:
+        self._advance, self._hotwords = search.advance, hotwords
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
         if self._hotwords is not None:
             self._hotwords.advance(log_probs)
-        self._search.advance(log_probs)
+        self._advance(log_probs)
+
+    def _agreed(
+        self, hypotheses: Sequence[CtcHypothesis], *, is_final: bool, most_frame: float = math.inf
+    ) -> list[CtcHypothesis]:
+        """Return hypotheses with the words that were sent as stable, best first, each text once."""
+        agreement = self._agreement
+        texts: dict[str, CtcHypothesis] = {}
+        for rank, item in enumerate(sorted(hypotheses, key=lambda item: -item.score)):
+            is_update = rank == 0 and not is_final
+            words = (
+                agreement.update(item.words, most_frame)
+                if is_update
+                else agreement.spliced(item.words)
+            )
+            text = joined_text(word.text for word in words)
+            texts.setdefault(text, replace(item, text=text, words=words))
+        if self._hotwords is not None:
+            self._hotwords.kept_frames = agreement.end_frame
+        return list(texts.values())
+
+
+class BeamUtterance(_AgreedUtterance):
+    def __init__(self, search: BeamSearch, hotwords: HotwordFinder | None = None) -> None:
+        super().__init__(search, hotwords)
+        self._search = search
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         items = self._search.nbest(count, is_final=is_final)
         if self._hotwords is None:
             return [*items]
-        hypotheses = [_with_hotwords(item, self._hotwords, self._reading(item)) for item in items]
+        frames, search = self._hotwords.frames, self._search
+        readings = [
+            beam_reading(item, frames, search.options, search.language_model) for item in items
+        ]
+        hypotheses = [
+            self._hotwords.rewrite(reading).of(item)
+            for item, reading in zip(items, readings, strict=True)
+        ]
         # Words after these may change in the beam itself.
-        certain = items[0].words[: self._search.num_stable_words()]
-        most = math.inf if is_final else certain[-1].end_frame if certain else 0
-        agreed = _agreed(hypotheses, self._agreement, is_final=is_final, most_frame=most)
-        self._hotwords.kept_frames = self._agreement.end_frame
-        return agreed
+        certain = items[0].words[: search.num_stable_words()]
+        most_frame = math.inf if is_final else certain[-1].end_frame if certain else 0
+        return self._agreed(hypotheses, is_final=is_final, most_frame=most_frame)
 
     def stable_text(self) -> str:
         """Return the beam's stable words; with hotwords, those that two texts in a row agree on."""
         return self._search.stable_text() if self._hotwords is None else self._agreement.text
 
-    def _reading(self, item: BeamHypothesis) -> Reading:
-        assert self._hotwords is not None
-        search = self._search
-        return beam_reading(item, self._hotwords.frames, search.options, search.language_model)
 
-
-class GraphUtterance:
+class GraphUtterance(_AgreedUtterance):
     """Searches by `WfstStream`, which does not say what all paths share: see `LocalAgreement`."""
 
     def __init__(
@@ -158,15 +185,11 @@ class GraphUtterance:
         has_lattice: bool = False,
     ) -> None:
         """`lattice_text` needs `has_lattice`."""
-        self._graph, self._config, self._hotwords = graph, config, hotwords
         self._stream = WfstStream(graph, config, has_graph_scores=hotwords is not None)
+        super().__init__(self._stream, hotwords)
         self.has_lattice = has_lattice
-        self._agreement = LocalAgreement()
-
-    def advance(self, log_probs: FloatArray) -> None:
-        if self._hotwords is not None:
-            self._hotwords.advance(log_probs)
-        self._stream.advance(log_probs)
+        self._lm_weight = 1 / config.acoustic_scale
+        self._word_bonus = graph.word_bonus / config.acoustic_scale
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         """Return one hypothesis while the utterance goes on, then at most `count`."""
@@ -175,15 +198,10 @@ class GraphUtterance:
             if is_final
             else [self._stream.best()]
         )
-        hypotheses: list[CtcHypothesis] = [*items]
+        hypotheses: Sequence[CtcHypothesis] = items
         if self._hotwords is not None:
-            hypotheses = [
-                _with_hotwords(item, self._hotwords, self._reading(item)) for item in items
-            ]
-        agreed = _agreed(hypotheses, self._agreement, is_final=is_final)
-        if self._hotwords is not None:
-            self._hotwords.kept_frames = self._agreement.end_frame
-        return agreed
+            hypotheses = [self._hotwords.rewrite(self._reading(item)).of(item) for item in items]
+        return self._agreed(hypotheses, is_final=is_final)
 
     def stable_text(self) -> str:
         return self._agreement.text
@@ -192,41 +210,5 @@ class GraphUtterance:
         return self._stream.lattice_text()
 
     def _reading(self, item: WfstHypothesis) -> Reading:
-        scale = self._config.acoustic_scale
-        return Reading(
-            item.words,
-            item.am_scores,
-            item.graph_scores,
-            lm_weight=1 / scale,
-            word_bonus=self._graph.word_bonus / scale,
-        )
-
-
-def _with_hotwords(item: CtcHypothesis, hotwords: HotwordFinder, reading: Reading) -> CtcHypothesis:
-    rewrite = hotwords.rewrite(reading)
-    return CtcHypothesis(
-        joined_text(word.text for word in rewrite.words),
-        rewrite.words,
-        item.score + rewrite.score,
-        item.am_score + rewrite.am_score,
-        item.lm_score + rewrite.lm_score,
-    )
-
-
-def _agreed(
-    hypotheses: Sequence[CtcHypothesis],
-    agreement: LocalAgreement,
-    *,
-    is_final: bool,
-    most_frame: float = math.inf,
-) -> list[CtcHypothesis]:
-    """Return hypotheses with the words that were sent as stable, best first, each text once."""
-    texts: dict[str, CtcHypothesis] = {}
-    for rank, item in enumerate(sorted(hypotheses, key=lambda item: -item.score)):
-        is_update = rank == 0 and not is_final
-        words = (
-            agreement.update(item.words, most_frame) if is_update else agreement.spliced(item.words)
-        )
-        text = joined_text(word.text for word in words)
-        texts.setdefault(text, replace(item, text=text, words=words))
-    return list(texts.values())
+        scores = item.am_scores, item.graph_scores
+        return Reading(item.words, *scores, self._lm_weight, self._word_bonus)

@@ -2,14 +2,13 @@
 
 import codecs
 import itertools
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from conch.component.waveform import SAMPLE_RATE
-from conch.decoding.hypothesis import AlignedWord, PathUnit, spelled_words
+from conch.decoding.hypothesis import AlignedWord, PathUnit, aligned_word, spelled_words
 from conch.decoding.units import BLANK, ENCODER_FRAME_SAMPLES, SPECIAL
 from conch.wire.errors import ConfigError
 from conch.wire.joining import has_unspaced, is_within_word, joined_text
@@ -137,13 +136,8 @@ def _byte_of() -> dict[str, int]:
 @dataclass(slots=True)
 class _Word:
     text: str = ""
-    pieces: dict[int, PathUnit] = field(default_factory=dict)
-    """Pieces that have written the word, by position."""
-
-    def aligned(self) -> AlignedWord:
-        pieces = [*self.pieces.values()]
-        confidence = math.exp(sum(piece.log_prob for piece in pieces) / len(pieces))
-        return AlignedWord(self.text, pieces[0].start, pieces[-1].end, min(1.0, confidence))
+    units: dict[int, PathUnit] = field(default_factory=dict)
+    """Units that have written the word, by position."""
 
 
 class WrittenUnits:
@@ -158,9 +152,7 @@ class WrittenUnits:
 
     @property
     def texts(self) -> list[str]:
-        """The text of each unit, with a space where it begins a word; a part of a letter is one of
-        no script.
-        """
+        """Text of each unit, with a space where it begins a word; U+FFFD for part of a letter."""
         return [item.decode("utf-8", "replace") for item in self._bytes]
 
     @staticmethod
@@ -180,28 +172,26 @@ class WrittenUnits:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         words = [_Word()]
         waiting: list[tuple[int, PathUnit]] = []
-        """Pieces of a letter that is not complete."""
+        """Units of a letter that is not complete."""
         for position, (unit, frame, log_prob) in enumerate(units):
             if not self._bytes[unit]:
                 continue
             waiting.append((position, PathUnit("", frame, frame + 1, log_prob)))
             text = decoder.decode(self._bytes[unit])
             for letter in text:
-                if letter.isspace() or (words[-1].text and _begins_word(words[-1].text, letter)):
+                if letter.isspace() or (
+                    words[-1].text and not is_within_word(words[-1].text, letter)
+                ):
                     words.append(_Word())
                 if not letter.isspace():
                     words[-1].text += letter
-                    words[-1].pieces.update(waiting)
+                    words[-1].units.update(waiting)
             if text:
                 waiting.clear()
-        return tuple(word.aligned() for word in words if word.text)
+        return tuple(aligned_word(word.text, [*word.units.values()]) for word in words if word.text)
 
     def letters(self, units: Iterable[int]) -> str:
         """Return the letters that units write, a space where one begins a word."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # Not final: a letter that is not complete is none, as in `words`.
         return decoder.decode(b"".join([self._bytes[unit] for unit in units]))
-
-
-def _begins_word(before: str, letter: str) -> bool:
-    return not is_within_word(before, letter)

@@ -1,4 +1,4 @@
-"""The hooks of a family of models: what recognition asks of it, and never which family it is.
+"""The hooks of families of models, by which recognition calls them without their names.
 
 A hook is an object or a function in `conch.families.NAME`, whose declaration names it. Only a
 `FirstPass`, which belongs to one live stream, keeps state between calls.
@@ -183,8 +183,8 @@ AfterRecording = Callable[
 """Works on all segments of a recording in order of time. A live stream forgets its older segments,
 so it calls none."""
 Prepare = Callable[[RecognitionOptions, Calls], Awaitable[RecognitionOptions]]
-"""Checks options for an `AfterRecording` before the audio is read, and returns them as it needs
-them: what of them takes calls is worked out."""
+"""Checks options for an `AfterRecording` before the audio is read, and returns them with all that
+takes calls worked out."""
 Hear = Callable[[SpeechSegment, RecognitionOptions, Calls], Coroutine[None, None, Any]]
 """Works on the audio of a segment for an `AfterRecording`, while the segment is recognised."""
 InParts = Callable[[RecognisedSpeech], AfterRecordingResult]
@@ -195,7 +195,7 @@ BeginParts = Callable[[RecognitionOptions], InParts]
 
 @dataclass(frozen=True, slots=True)
 class StreamTurns:
-    """Who has spoken in a live stream that has ended."""
+    """The speakers of a live stream that has ended."""
 
     turns: Sequence[Turn]
     relabelled: Sequence[Turn]
@@ -292,20 +292,20 @@ def speech_finder() -> FindSpeech:
 
 
 def end_of_turn(options: RecognitionOptions) -> EndOfTurn | None:
-    """Return what says whether a speaker has finished, if a request asks for it."""
+    """Return the hook that detects the end of a turn; None if it is not requested."""
     hooks = (family.hooks.end_of_turn for family in all_families())
     names = [hook.function for hook in hooks if hook and _is_requested(hook, options)]
     return _loaded(names[0]) if names else None
 
 
 def text_scorers(options: RecognitionOptions) -> Mapping[str, ScoreTexts]:
-    """Return what scores the texts of a request again, by the field of `Hypothesis` for it."""
+    """Return the requested hooks that score texts, by the field of `Hypothesis` for the score."""
     hooks = (hook for family in all_families() for hook in family.hooks.score_texts)
     return {hook.score: _loaded(hook.function) for hook in hooks if _is_requested(hook, options)}
 
 
 async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
-    """Return the options as what works on the whole recording of a request needs them."""
+    """Return the options after the `Prepare` hooks of the request."""
     for hook in _of_recording(options):
         if hook.prepare:
             prepare: Prepare = _loaded(hook.prepare)
@@ -314,13 +314,13 @@ async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
 
 
 def prepared_s(options: RecognitionOptions) -> float:
-    """Return how many seconds of audio `prepared` hears at most."""
+    """Return the seconds of audio that `prepared` processes at most."""
     names = filter(None, (hook.prepare_s for hook in _of_recording(options)))
     return math.fsum(_loaded(name)(options) for name in names)
 
 
 def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecording, Hear | None]]:
-    """Return what works on the whole recording of a request, and what hears for each."""
+    """Return the requested hooks over the whole recording, each with its `Hear`."""
     return [
         (_loaded(hook.function), _loaded(hook.hear) if hook.hear else None)
         for hook in _of_recording(options)
@@ -328,13 +328,13 @@ def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecordin
 
 
 def in_parts(options: RecognitionOptions) -> Mapping[int, InParts]:
-    """Return what works on the parts of a streamed answer, by the index in `after_recording`."""
+    """Return the requested `InParts`, by the index of their hook in `after_recording`."""
     hooks = enumerate(_of_recording(options))
     return {index: _loaded(hook.in_parts)(options) for index, hook in hooks if hook.in_parts}
 
 
 def in_stream(options: RecognitionOptions) -> BeginLabels | None:
-    """Return what labels a live stream; None if that is not asked for."""
+    """Return the hook that labels the speakers of a live stream; None if it is not requested."""
     hooks = (hook for family in all_families() for hook in family.hooks.in_stream)
     return next((_loaded(hook.function) for hook in hooks if _is_requested(hook, options)), None)
 

@@ -94,7 +94,7 @@ def with_only_language(
         return segment
     if options.language != "auto":
         return replace(segment, language=options.language)
-    # Of a named model nobody knows it.
+    # The language of a named model is unknown.
     return replace(segment, language="" if options.model else config.first_pass_language)
 
 

@@ -54,7 +54,7 @@ class Recognizer:
             runtime.decoder
             and config.first_pass_language == RecognitionConfig().first_pass_language
         ):
-            # Of weights that somebody chose nobody knows it.
+            # The language of chosen weights is unknown.
             config = replace(config, first_pass_language="")
         self._config, self.runtime = config, runtime
         self._cores = cores or share_of_cores(1)
@@ -168,7 +168,6 @@ class _RecordingRow:
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
         self.on_progress: Callable[[], None] = lambda: None
-        """Called when more is recognised."""
 
     async def segments(
         self, most_at_first: int | None = None, *, in_parts: bool = False

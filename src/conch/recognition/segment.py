@@ -98,7 +98,10 @@ async def rescored(
     replaces_lm = options.rescore and decoder_of(options).has_language_model
     calls.count(LISTS, outcome="certain" if len(texts) < 2 else "rescored")
     if len(texts) < 2:
-        return [_without_lm(item) for item in candidates] if replaces_lm else candidates
+        if not replaces_lm:
+            return candidates
+        # Without the scores of the graph's own language model.
+        return [replace(item, lm_score=None, num_words=None) for item in candidates]
     scorers, spellings = text_scorers(options), [*texts.values()]
     columns = await together(
         scores(calls, spellings, encodings, options) for scores in scorers.values()
@@ -115,11 +118,6 @@ def worth_scoring(nbest: Sequence[Hypothesis], options: RecognitionOptions) -> S
     """Return the hypotheses that may win, and as many as the request returns."""
     least = nbest[0].score - options.rescore_margin
     return [item for rank, item in enumerate(nbest) if rank < options.nbest or item.score >= least]
-
-
-def _without_lm(item: Hypothesis) -> Hypothesis:
-    """Return a hypothesis without the scores of the graph's own language model."""
-    return replace(item, lm_score=None, num_words=None)
 
 
 async def _with_models(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:

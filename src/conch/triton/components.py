@@ -41,7 +41,7 @@ from conch.wire.stream_place import StreamPlace
 logger = logging.getLogger(__name__)
 
 TRACEBACK = "\n\nAt:\n"
-"""What separates the message of a Python model's error from its traceback."""
+"""Separator of message and traceback in the error of a Python model."""
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
@@ -232,7 +232,13 @@ class TritonTensor:
         self.tensor = tensor
 
     def numpy(self) -> Array:
-        array: Array = _to_numpy(self.tensor)[0]
+        if self.tensor.is_cpu():
+            rows = self.tensor.as_numpy()
+        else:
+            import torch.utils.dlpack  # only where a component answers from a GPU
+
+            rows = torch.utils.dlpack.from_dlpack(self.tensor.to_dlpack()).cpu().numpy()
+        array: Array = rows[0]
         return array
 
 
@@ -242,16 +248,6 @@ def _bls_input(name: str, value: Array | TensorHandle) -> Any:
             raise ValueError(f"{value.tensor.name()} cannot be sent as {name}")
         return value.tensor
     return pb_utils.Tensor(name, np.ascontiguousarray(value)[np.newaxis])
-
-
-def _to_numpy(tensor: Any) -> Array:
-    if tensor.is_cpu():
-        array: Array = tensor.as_numpy()
-        return array
-    import torch.utils.dlpack  # only where a component answers from a GPU
-
-    on_host: Array = torch.utils.dlpack.from_dlpack(tensor.to_dlpack()).cpu().numpy()
-    return on_host
 
 
 async def load(settings: OnDemandSettings, model: str) -> None:

@@ -73,7 +73,6 @@ class EntryPoint:
         self._hangs.start()
 
     def start(self, request: Any) -> None:
-        """Start to answer a request of Triton, without waiting for it."""
         self._requests.start(request)
 
     def close(self) -> None:

@@ -67,7 +67,9 @@ class _Request:
         try:
             rows = rows_of(self._request)
             self._let_leave(rows[0].parameters.get(component_calls.LEAVES))
-            self._keep_number(rows[0].parameters.get(component_calls.NUMBER, 0))
+            if number := rows[0].parameters.get(component_calls.NUMBER, 0):
+                self._number = number
+                self._numbered[number] = self
             for row in rows:
                 self._answers.append(component.start(row, self._reason))
         except Exception as error:
@@ -75,9 +77,6 @@ class _Request:
             self._answers.insert(0, Future())
             self._answers[0].set_exception(error)
             self._is_unwanted = True
-        self._wait()
-
-    def _wait(self) -> None:
         for answer in [*self._answers]:
             answer.add_done_callback(self._has_ended)
 
@@ -87,11 +86,6 @@ class _Request:
         if named := self._numbered.get(number):
             named._is_unwanted = True
         raise RequestCancelledError(f"call {number} leaves")
-
-    def _keep_number(self, number: int) -> None:
-        if number:
-            self._number = number
-            self._numbered[number] = self
 
     def _reason(self) -> Exception | None:
         now = time.monotonic()

@@ -87,7 +87,6 @@ class Answers:
         return send
 
     def close(self) -> None:
-        """Send the remaining answers, and stop the threads."""
         for thread in self._threads:
             thread.shutdown()
 

@@ -11,7 +11,7 @@ DEFAULT_POOL = 32
 SHARED_MEMORY = "shared-memory"
 """The API that reads other clients' audio."""
 PORTS = {"--allow-http": "--http-restricted-api", "--allow-grpc": "--grpc-restricted-protocol"}
-"""What opens a port of clients, and what restricts its APIs."""
+"""Option that opens a port to clients, and the one that restricts its APIs."""
 
 
 def parents_command() -> list[str]:
@@ -25,7 +25,7 @@ def parents_command() -> list[str]:
 def missing_arguments(
     command: Sequence[str], environment: Mapping[str, str], max_calls_in_flight: int
 ) -> list[str]:
-    """Return what a server lacks, a sentence each; nothing for another program."""
+    """Return the settings that a `tritonserver` lacks, a sentence each; none for other programs."""
     if not command or Path(command[0]).name != "tritonserver":
         return []
     settings = _settings(command[1:])

@@ -162,8 +162,7 @@ class WfstStream:
         Letters after the last word that is certain are the beginning of the next; while the stream
         goes on, `lm_score` holds a part of that word too.
         """
-        has_path, path = self._decoder.get_best_path()
-        if not has_path or not self.num_frames:
+        if (path := self._best_path()) is None:
             nothing = np.zeros(self.num_frames)
             return WfstHypothesis("", (), 0.0, 0.0, 0.0, nothing, nothing)
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
@@ -216,8 +215,7 @@ class WfstStream:
                 beam /= 2
         if compact is not None:
             return compact.to_text(self._graph.words)
-        has_path, path = self._decoder.get_best_path()
-        if not has_path or not self.num_frames:
+        if (path := self._best_path()) is None:
             return ""
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
         alignment = self._alignment(labels)
@@ -225,6 +223,10 @@ class WfstStream:
         read = tuple((alignment.units + 1).tolist())
         best = Weight(cost, weight.value1, -alignment.score, read)
         return linear_lattice([word for word in words if word], best).to_text(self._graph.words)
+
+    def _best_path(self) -> Any | None:
+        has_path, path = self._decoder.get_best_path()
+        return path if has_path and self.num_frames else None
 
     def _feed(self, scaled: FloatArray) -> None:
         offset = self._decoder.num_frames_decoded()

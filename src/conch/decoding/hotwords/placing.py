@@ -1,4 +1,4 @@
-"""Put hotwords into a hypothesis where they explain the frames better than what it says there.
+"""Put hotwords into a hypothesis where they explain the frames better than its own words.
 
 A phrase takes the place of whole words, or comes in between two. Both are compared over the frames
 between the words before and after: the path of the hypothesis, and the best alignment of the phrase
@@ -18,8 +18,9 @@ from conch.component.arrays import DoubleArray, FloatArray
 from conch.decoding.beam import BeamHypothesis, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.hotwords.spotting import HotwordTrie, Spotter
-from conch.decoding.hypothesis import AlignedWord, PathUnit, spelled_words
+from conch.decoding.hypothesis import AlignedWord, CtcHypothesis, PathUnit, spelled_words
 from conch.decoding.units import BLANK
+from conch.wire.joining import joined_text
 
 UNKNOWN = -16.0
 """Natural log probability of a hotword for a language model, as of words added to a graph."""
@@ -34,7 +35,7 @@ _OVERHANG = 6
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A hypothesis, frame by frame."""
+    """The scores of a hypothesis, frame by frame."""
 
     words: tuple[AlignedWord, ...]
     am_scores: DoubleArray
@@ -80,13 +81,23 @@ def beam_reading(
 
 
 class HotwordRewrite(NamedTuple):
-    """A hypothesis with hotwords, and what they add to its scores."""
+    """The words of a hypothesis with hotwords, and the changes of its scores."""
 
     words: tuple[AlignedWord, ...]
     am_score: float
     lm_score: float
-    """Language model's score, unweighted, without bonus."""
+    """Change of the language model's score, unweighted, without bonus."""
     score: float
+
+    def of(self, item: CtcHypothesis) -> CtcHypothesis:
+        """Return the hypothesis with these words, and its scores changed."""
+        return CtcHypothesis(
+            joined_text(word.text for word in self.words),
+            self.words,
+            item.score + self.score,
+            item.am_score + self.am_score,
+            item.lm_score + self.lm_score,
+        )
 
 
 class Alignment(NamedTuple):
@@ -177,7 +188,7 @@ class HotwordFinder:
         )
 
     def _candidates(self, reading: Reading) -> Iterator[_Candidate]:
-        """Yield the phrases that beat what the hypothesis says, each once for the same words."""
+        """Yield the phrases that beat words of the hypothesis, each once for the same words."""
         trie = self._trie
         bonuses = trie.weights * trie.lengths / WHOLE_WEIGHT_UNITS
         bonuses += (reading.lm_weight * UNKNOWN + reading.word_bonus) * trie.word_counts

@@ -40,7 +40,7 @@ class LanguageModelConfig:
 
 
 def ngram_lookup(ngrams: NgramTable) -> dict[str, NDArray[Any]]:
-    """Return what an `NgramModel` looks up: 16 bytes for each n-gram.
+    """Return the arrays of an `NgramModel`: 16 bytes for each n-gram.
 
     `words` are uint8, UTF-8, a line each. For each order N there are `log_probs{N}`, float32; but
     for the longest, `backoffs{N}`, float32; but for the first, `keys{N}` of `NgramTable.keys`.
@@ -64,7 +64,6 @@ model has none."""
 
 class NgramModel:
     def __init__(self, lookup: Arrays, oov_log_prob: float) -> None:
-        """`lookup` is what `ngram_lookup` returned."""
         words = lookup["words"].tobytes().decode().split("\n")
         self._ids = {word: index for index, word in enumerate(words)}
         longest = sum(name.startswith("log_probs") for name in lookup)

@@ -71,7 +71,7 @@ class NgramTable:
         return log_probs
 
     def keys(self, order: int) -> IntArray:
-        """Return what the n-grams of an order above 1 are found by; see `rows_of`.
+        """Return the keys of the n-grams of an order above 1, for `rows_of`.
 
         Sorted int64 `[N]`: row of the context times the number of words, plus the last word.
         """

@@ -26,7 +26,7 @@ NO_PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Where a stream is after a chunk."""
+    """The position and speech of a stream after a chunk."""
 
     num_samples: int
     utterance: LiveUtterance | None
@@ -74,7 +74,7 @@ class LiveAnswers:
         self.latest_text = said
 
     def relabel(self, turns: StreamTurns) -> None:
-        """Take who has spoken in the stream, which has ended."""
+        """Set the speakers of the stream, which has ended."""
         self._turns = turns
         self._unsettled = self._history.first
 
@@ -211,7 +211,6 @@ class History:
 
     @property
     def end(self) -> int:
-        """Index of the next utterance."""
         return self.first + len(self._segments)
 
     def append(self, segment: Segment) -> None:

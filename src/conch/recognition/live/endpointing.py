@@ -107,7 +107,7 @@ class Endpointer:
             end += frames.frame_samples
         self._in_speech &= not self.pause_ms
         self.speech = SpeechExtent(end, first, after_last)
-        quiet_ms = _milliseconds(end - after_last)
+        quiet_ms = 1000 * (end - after_last) / SAMPLE_RATE
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
         is_finished = self.finished_at == after_last
@@ -140,10 +140,6 @@ def speech_span(speech: SpeechExtent, utterance: Span, pad_ms: int) -> Span:
     pad = pad_ms * SAMPLE_RATE // 1000
     start = max(utterance.start, speech.first - pad)
     return Span(start, min(utterance.end, speech.after_last + pad))
-
-
-def _milliseconds(samples: int) -> float:
-    return samples * 1000 / SAMPLE_RATE
 
 
 class TurnEnd:

@@ -68,7 +68,7 @@ class LivePasses:
         self.is_rolling = decoder_of(options).is_rolling and options.rolling_pass_ms > 0
         """Whether the stream has rolling passes, as far as load allows."""
         self.text = LiveText()
-        """What the passes have found of the open utterance."""
+        """Text of the open utterance, by its passes."""
         self._spoken = ""
         """Language of the open utterance, as soon as a rolling pass is sure of it."""
         self._utterance = 0
@@ -82,12 +82,11 @@ class LivePasses:
         self._following: set[asyncio.Task[None]] = set()
         """Tasks that wait for a second pass that was prepared."""
         self._failures: set[str] = set()
-        """Failures of rolling passes that were logged."""
         self._report = RollingPasses(0)
 
     @property
     def report(self) -> RollingPasses:
-        """What was spent on rolling passes so far, and their present interval."""
+        """Counts of the rolling passes so far, and their present interval."""
         return replace(self._report, interval_ms=self._interval_ms)
 
     async def after_step(
@@ -104,8 +103,9 @@ class LivePasses:
         # Only with all of its padding, the second pass at the endpoint gets the same audio.
         may_end_early = self._options.semantic_endpointing
         least_ms = 0 if may_end_early else self._options.endpoint_silence_ms - self._step_ms
+        may_prepare = self._pace.allowed(self._options.stream_priority) >= Allowed.PAUSES
         may_be_over = quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, least_ms)
-        if may_be_over and not self.second.is_prepared(span) and self._may(Allowed.PAUSES):
+        if may_be_over and not self.second.is_prepared(span) and may_prepare:
             self._prepare_second(this)
         elif self.is_rolling:
             self._roll_if_due(this, is_paused=quiet_ms >= SHORT_PAUSE_MS)
@@ -128,7 +128,6 @@ class LivePasses:
             await asyncio.gather(*running, return_exceptions=True)
 
     def cancel(self) -> None:
-        """Cancel all passes, second ones too."""
         self.second.cancel()
         for task in (*self._following, self._rolling):
             if task:
@@ -143,9 +142,6 @@ class LivePasses:
         if not self.is_rolling:
             return 0
         return self._pace.interval_ms(self._options.rolling_pass_ms, self._options.stream_priority)
-
-    def _may(self, passes: Allowed) -> bool:
-        return self._pace.allowed(self._options.stream_priority) >= passes
 
     def _roll_if_due(self, this: _Pass, *, is_paused: bool) -> None:
         requested = self._options.rolling_pass_ms * SAMPLE_RATE // 1000

@@ -37,7 +37,6 @@ LONGEST = 16.0
 MOST_ROLLING, MOST_AT_PAUSES = 5.0, 8.0
 """Stretch up to which there are rolling passes, and passes at pauses that may end an utterance."""
 SHARES: Mapping[Priority, float] = {"low": 0.5, "normal": 1.0, "high": 2.0}
-"""Share of a stream by its priority."""
 
 
 class Allowed(IntEnum):
@@ -58,16 +57,12 @@ class Pace:
     stretch: float = 1.0
     """Factor of the interval between passes."""
     periods_with_room: int = 0
-    """Consecutive periods with room."""
 
     def after_period(self, step_share: float | None, pass_share: float | None) -> "Pace":
         """Return the pace after a period.
 
-        Args:
-            step_share: Time of the slowest tenth of live steps, as a share of a step's length;
-                None without a step.
-            pass_share: Mean time of a pass since it was due, as a share of the interval between
-                passes; None without a pass.
+        `step_share` is the time of the slowest tenth of live steps by a step's length, `pass_share`
+        the mean time of a pass since it was due by the interval; None without a step or a pass.
         """
         step, of_pass = step_share or 0.0, pass_share or 0.0
         if step > LATE_STEP or of_pass > LATE_PASS:
@@ -87,7 +82,6 @@ class Pace:
         return round(requested_ms * self._stretch_of(priority))
 
     def allowed(self, priority: Priority) -> Allowed:
-        """Return the passes that a stream of a priority may have."""
         stretch = self._stretch_of(priority)
         if stretch <= MOST_ROLLING:
             return Allowed.ROLLING
@@ -108,12 +102,10 @@ class LoadMeter:
         self.pace = Pace()
 
     def step_took(self, seconds: float, now: float) -> None:
-        """Note a live step."""
         self._steps.append(seconds / self._step_s)
         self._decide(now)
 
     def pass_took(self, seconds: float, interval_s: float, now: float) -> None:
-        """Note a rolling pass."""
         self._passes.append(seconds / interval_s)
         self._decide(now)
 
@@ -184,7 +176,7 @@ class PassQueue:
 
 @dataclass(frozen=True, slots=True)
 class SharedPasses:
-    """What the passes of all streams share."""
+    """Queue, load and clock of the passes over all streams."""
 
     queue: PassQueue
     load: LoadMeter
@@ -194,7 +186,7 @@ class SharedPasses:
 
 @dataclass(frozen=True, slots=True)
 class PassedStream:
-    """What all passes over one live stream have to know."""
+    """Options, calls and limits of the passes over one live stream."""
 
     options: RecognitionOptions
     calls: Calls

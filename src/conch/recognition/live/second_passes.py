@@ -101,7 +101,6 @@ class SecondPasses:
             await asyncio.wait((passed,))
 
     async def finish(self) -> None:
-        """Wait for all second passes."""
         await asyncio.gather(*self._tasks.values())
 
     def take_done(self) -> Sequence[Segment]:
@@ -110,7 +109,6 @@ class SecondPasses:
         return [self._tasks.pop(index).result() for index in done]
 
     def cancel(self) -> None:
-        """Cancel all second passes."""
         self._drop_prepared()
         for task in (*self._tasks.values(), *self._before_steps):
             task.cancel()

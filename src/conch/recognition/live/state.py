@@ -26,7 +26,6 @@ class LiveStep:
     speech: SpeechProbs
 
     def followed_by(self, other: "LiveStep") -> "LiveStep":
-        """Return this step and the next one as one."""
         probs = np.concatenate([self.speech.probs, other.speech.probs])
         return LiveStep(
             np.concatenate([self.waveform, other.waveform]), replace(other.speech, probs=probs)
@@ -54,7 +53,6 @@ class LiveUtterance:
 
     @property
     def stable(self) -> tuple[Word, ...]:
-        """The words that the first pass no longer changes."""
         return self.words[: self.num_stable]
 
     @property
@@ -66,7 +64,6 @@ class LiveUtterance:
         return sum(len(step.waveform) for step in self.steps) / SAMPLE_RATE
 
     def with_step(self, step: LiveStep) -> "LiveUtterance":
-        """Return the utterance with a further step of audio."""
         return replace(self, steps=(*self.steps, step))
 
     def with_text(self, decoded: Decoded) -> "LiveUtterance":
@@ -136,7 +133,6 @@ class Waiting:
     """The step before, if only the VAD was called for it."""
 
     def after_silence(self, silent: LiveStep) -> "Waiting":
-        """Return the state after a step without speech."""
         # A copy: a view would keep the whole chunk.
         return Waiting(replace(silent, waveform=silent.waveform.copy()))
 

@@ -75,7 +75,7 @@ class StreamRecognizer:
         self.audio = audio
         self._detached, self._config, self._shared = detached, config, shared
         self._others = others
-        """What to do, in this order, on a server that lacks the decoder of `options`."""
+        """Options to fall back on, in this order, if the server lacks the decoder of `options`."""
         self._is_chosen = False
         """Whether `_choose` was called, by the first chunk."""
         self._state: State = Waiting()

@@ -45,7 +45,7 @@ _SENTENCE_ENDS = ".!?…。！？"  # noqa: RUF001
 
 @dataclass(frozen=True, slots=True)
 class LiveText:
-    """What the passes have found of an open utterance; frozen: each pass gives a new one."""
+    """The text of an open utterance by its passes; frozen: each pass gives a new one."""
 
     firm: tuple[Word, ...] = ()
     """Words that stay until the utterance ends."""
@@ -110,8 +110,9 @@ class LiveText:
         pairs, end = align(joint, near, TEXT_AND_TIME)
         tentative = self.tentative
         last = pairs.get(len(joint) - 1)
-        if last is not None and tentative and self._is_cut(tentative[-1], near[last]):
-            # The first pass has heard more of this word.
+        has_more = last is not None and near[last].end > self.pass_end_s
+        if last is not None and has_more and tentative and not is_same(tentative[-1], near[last]):
+            # The first pass has read more of this word.
             tentative, end = tentative[:-1], last
         since = max(known[-1].end - 0.5, self.pass_end_s - FRESH_S)
         newest = tuple(word for word in near[end:] if middle(word) > since)
@@ -120,9 +121,6 @@ class LiveText:
             text = tentative[-1].text.rstrip(_SENTENCE_ENDS)
             tentative = (*tentative[:-1], replace(tentative[-1], text=text))
         return tentative, newest
-
-    def _is_cut(self, word: Word, other: Word) -> bool:
-        return other.end > self.pass_end_s and not is_same(word, other)
 
 
 def with_live_text(

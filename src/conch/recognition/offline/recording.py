@@ -46,19 +46,19 @@ Listen = Callable[[SpeechSegment], Coroutine[None, None, None]]
 
 
 class WholeRecording:
-    """Keeps what the hooks hear in a recording's segments; without hooks, nothing."""
+    """Keeps the hooks' analyses of a recording's segments; without hooks, nothing."""
 
     def __init__(self, options: RecognitionOptions, calls: Calls) -> None:
         self._options, self._calls = options, calls
         self._hooks = after_recording(options)
         self.analyses: dict[int, list[list[Any]]] = defaultdict(list)
-        """By channel, in order of time: what each hook has heard in a segment."""
+        """By channel, in order of time: the analysis of a segment by each hook."""
         self._parts: Mapping[int, InParts] | None = None
         self._num_parts: Counter[int] = Counter()
         """By channel: segments that `part` has had."""
 
     def next(self, channel: int) -> Listen | None:
-        """Return what hears a channel's next segment; None without hooks."""
+        """Return the function that analyses a channel's next segment; None without hooks."""
         if not self._hooks:
             return None
         analyses: list[Any] = [None] * len(self._hooks)
@@ -170,8 +170,8 @@ async def recognize(
     """Yield the segments of one channel in order of time, each as soon as it is ready.
 
     Several segments are encoded and decoded at once, and at each component the earliest goes first.
-    Reading the audio pauses while `most` are in flight. `listening` returns what hears the next
-    segment meanwhile.
+    Reading the audio pauses while `most` are in flight. `listening` is `WholeRecording.next` of the
+    channel.
     """
     most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
@@ -223,7 +223,7 @@ async def recognize(
 
 
 def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]]:
-    """Return what waits for the text of a segment that is being recognised."""
+    """Return a function that waits for the text of a segment that is being recognised."""
 
     async def said() -> str:
         if before is None:
@@ -241,7 +241,7 @@ async def _completed(
     options: RecognitionOptions,
     calls: Calls,
 ) -> Segment:
-    """Return a segment after the text steps, when what listens to it has heard it too."""
+    """Return a segment after the text steps, when the hooks have analysed it too."""
 
     async def written() -> Segment:
         return await with_text_steps(

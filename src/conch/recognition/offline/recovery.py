@@ -6,7 +6,7 @@ cut at the gap, and its parts are encoded and decoded again.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from conch.bls.calls import Calls
@@ -42,7 +42,7 @@ async def recognize_complete(
     """
     if not (options.coverage and decoder_of(options).may_omit_speech):
         return await recognize_segment(speech, options, calls)
-    segment = await _recognized(speech, options, calls, depth=0)
+    segment = await _Recovery(options, calls).recognized(speech)
     # Count for the answer only: parts may belong to a repair that was rejected.
     for left in segment.unrecognised:
         calls.count(GAPS, outcome="unrecognised")
@@ -50,75 +50,68 @@ async def recognize_complete(
     return segment
 
 
-async def _recognized(
-    speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
-) -> Segment:
-    segment = await recognize_segment(speech, options, calls)
-    return await _completed(segment, speech, options, calls, depth)
+@dataclass(frozen=True, slots=True)
+class _Recovery:
+    options: RecognitionOptions
+    calls: Calls
+    depth: int = 0
+    """Number of cuts that led to a segment."""
 
+    async def recognized(self, speech: SpeechSegment) -> Segment:
+        segment = await recognize_segment(speech, self.options, self.calls)
+        return await self.completed(segment, speech)
 
-async def _completed(
-    segment: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
-) -> Segment:
-    """Return a recognised segment, repaired if its text leaves speech out.
+    async def completed(self, segment: Segment, speech: SpeechSegment) -> Segment:
+        """Return a recognised segment, repaired if its text leaves speech out."""
+        if segment.text and not segment.words:  # not aligned, because nothing was doubtful
+            return segment
+        threshold, calls = self.options.vad_threshold, self.calls
+        options = with_language(self.options, segment.translated_from or segment.language)
+        words = _shifted(segment.words, -speech.start)
+        timed = within_speech(words, speech.speech_probs, threshold)
+        segment = replace(segment, words=_shifted(timed, speech.start))
+        left = []
+        for gap in gaps(words, speech.speech_probs, threshold):
+            start, end = _edges(gap, len(words), speech)
+            if end - start < MIN_PART_S:
+                continue
+            opinion = await _opinion_on(speech.part(start, end), options, calls)
+            if not _is_confirmed(gap, opinion, has_vad=options.vad):
+                if opinion is not None:
+                    calls.count(GAPS, outcome="refuted")
+                continue
+            inner = _Recovery(options, calls, self.depth + 1)
+            better = await inner.repaired(segment, words, gap, speech)
+            if better is not None:
+                calls.count(GAPS, outcome="filled")
+                return better
+            start, end = _wordless_part(gap, timed, (start, end))
+            start, end = round(speech.start + start, 3), round(speech.start + end, 3)
+            left.append(Unrecognised(start, end, opinion or ""))
+        return replace(segment, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
 
-    `depth` is the number of cuts that led to this segment.
-    """
-    if segment.text and not segment.words:  # not aligned, because nothing was doubtful
-        return segment
-    threshold = options.vad_threshold
-    options = with_language(options, segment.translated_from or segment.language)
-    words = _shifted(segment.words, -speech.start)
-    timed = within_speech(words, speech.speech_probs, threshold)
-    segment = replace(segment, words=_shifted(timed, speech.start))
-    left = []
-    for gap in gaps(words, speech.speech_probs, threshold):
-        start, end = _edges(gap, len(words), speech)
-        if end - start < MIN_PART_S:
-            continue
-        opinion = await _opinion_on(speech.part(start, end), options, calls)
-        if not _is_confirmed(gap, opinion, has_vad=options.vad):
-            if opinion is not None:
-                calls.count(GAPS, outcome="refuted")
-            continue
-        better = await _repaired(segment, words, gap, speech, options, calls, depth)
-        if better is not None:
-            calls.count(GAPS, outcome="filled")
-            return better
-        start, end = _wordless_part(gap, timed, (start, end))
-        start, end = round(speech.start + start, 3), round(speech.start + end, 3)
-        left.append(Unrecognised(start, end, opinion or ""))
-    return replace(segment, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
-
-
-async def _repaired(
-    segment: Segment,
-    words: Sequence[Word],
-    gap: Gap,
-    speech: SpeechSegment,
-    options: RecognitionOptions,
-    calls: Calls,
-    depth: int,
-) -> Segment | None:
-    """Return the segment recognised in the parts around a gap, or None if that is no better."""
-    parts = _parts(gap, words, speech) if depth < MAX_DEPTH else []
-    if len(parts) < 2:
-        return None
-    tail = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
-    ends_early = 0 < gap.first == len(words) and words[-1].start < parts[0].duration
-    # With several hypotheses, another one may continue after the gap.
-    if ends_early and options.nbest == 1:
-        head = await _completed(segment, parts[0], options, calls, depth + 1)
-    else:
-        head = await _recognized(parts[0], options, calls, depth + 1)
-    whole = _joined([head, *tail], options.nbest)
-    still_left_s = sum(span.end - span.start for span in whole.unrecognised)
-    if len(whole.text) <= len(segment.text) or still_left_s >= gap.missing_s:
-        return None
-    whole = replace(whole, start=segment.start, end=segment.end)
-    if segment.language:  # as it was detected, in all of the segment
-        whole = replace(whole, language_probability=segment.language_probability)
-    return whole
+    async def repaired(
+        self, segment: Segment, words: Sequence[Word], gap: Gap, speech: SpeechSegment
+    ) -> Segment | None:
+        """Return the segment recognised in the parts around a gap, or None if it is no better."""
+        parts = _parts(gap, words, speech) if self.depth <= MAX_DEPTH else []
+        if len(parts) < 2:
+            return None
+        tail = [await self.recognized(part) for part in parts[1:]]
+        ends_early = 0 < gap.first == len(words) and words[-1].start < parts[0].duration
+        # With several hypotheses, another one may continue after the gap.
+        if ends_early and self.options.nbest == 1:
+            head = await self.completed(segment, parts[0])
+        else:
+            head = await self.recognized(parts[0])
+        whole = _joined([head, *tail], self.options.nbest)
+        still_left_s = sum(span.end - span.start for span in whole.unrecognised)
+        if len(whole.text) <= len(segment.text) or still_left_s >= gap.missing_s:
+            return None
+        whole = replace(whole, start=segment.start, end=segment.end)
+        if segment.language:  # as it was detected, in all of the segment
+            whole = replace(whole, language_probability=segment.language_probability)
+        return whole
 
 
 def _edges(gap: Gap, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
