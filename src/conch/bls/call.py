@@ -67,7 +67,6 @@ class TensorHandle(Protocol):
 
     def numpy(self) -> Array:
         """Return the content in host memory, without the batch dimension."""
-        ...
 
 
 Outputs = Mapping[str, TensorHandle]
@@ -109,7 +108,6 @@ class Policy(Protocol):
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
         """Send a call on by `proceed`, once, several times or not at all."""
-        ...
 
 
 class Components(Protocol):
@@ -126,15 +124,12 @@ class Components(Protocol):
             OverloadedError: the component has no place for another stream.
             RequestCancelledError: the client gave up before the call was made.
         """
-        ...
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
-        ...
 
     def give_up(self, model: str) -> None:
         """Raise ComponentAwayError from the calls in flight of a component that was replaced."""
-        ...
 
 
 class ComponentAwayError(ComponentError):

@@ -23,10 +23,9 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
-from conch.bls.access_log import AccessRecord
 from conch.bls.call import UNLOADED
 from conch.bls.channel import POLL_S, FrameChannel, Header, Trusts, encoded, peer_of
-from conch.bls.service import Answer, Message, Responder, Start
+from conch.bls.service import AccessRecord, Answer, Message, Responder, Start
 from conch.component import Array
 from conch.wire.errors import (
     InternalError,

@@ -15,11 +15,9 @@ from conch.wire.errors import TranscriptionError
 class Search(Protocol):
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         """Return the best hypotheses, best first; no frame may come after the final ones."""
-        ...
 
     def stable_text(self) -> str:
         """Return the words at the beginning of the text that no later frame can change."""
-        ...
 
 
 OneSearch = TypeVar("OneSearch", bound=Search)

@@ -32,7 +32,6 @@ class Units(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Return the units of a text, without characters that have no unit."""
-        ...
 
     def cased(self, text: str) -> str:
         """Return a text in the case and with the apostrophes in which the units write."""
@@ -40,7 +39,6 @@ class Units(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict from which `units_from_dict` makes the same units."""
-        ...
 
 
 def opens_words(vocab: Sequence[str]) -> bool:

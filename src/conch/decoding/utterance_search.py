@@ -69,7 +69,6 @@ class UtteranceSearch(Search, Protocol):
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, vocab]`."""
-        ...
 
 
 class GreedySearch:

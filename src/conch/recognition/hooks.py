@@ -34,7 +34,6 @@ class Recogniser(Protocol[Encoded]):
 
     async def encode(self, calls: Calls, waveform: Array) -> Encoded:
         """Return a segment as the decoder takes it; FP32 [samples], 16 kHz."""
-        ...
 
     async def encode_open(self, calls: Calls, waveform: Array) -> Encoded:
         """Encode the latest audio of an open live utterance, as `encode` does a segment."""
@@ -47,7 +46,6 @@ class Recogniser(Protocol[Encoded]):
 
         `start` is that of the segment in seconds; None if no words are asked for.
         """
-        ...
 
     async def decode_known(
         self,
@@ -208,34 +206,27 @@ class StreamLabels(Protocol):
     @property
     def settled_s(self) -> float:
         """Seconds of audio whose turns no longer change before the end."""
-        ...
 
     def hear(self, waveform: Array, speech_probs: Array) -> None:
         """Take the next audio, FP32 [samples], and its speech probabilities, [frames of 32 ms].
 
         It returns at once, and what it begins may come later than the text.
         """
-        ...
 
     async def settled(self) -> None:
         """Wait until all audio so far is heard."""
-        ...
 
     def turns(self, start: float) -> Sequence[Turn]:
         """Return the turns so far that end after a time in seconds, in order."""
-        ...
 
     def take_turns(self) -> Sequence[Turn]:
         """Return the turns that are settled since the last call."""
-        ...
 
     async def finish(self) -> StreamTurns:
         """Label all of a stream again that has ended; from then on its turns are these."""
-        ...
 
     def cancel(self) -> None:
         """Drop what was begun."""
-        ...
 
 
 BeginLabels = Callable[[RecognitionOptions, Calls], StreamLabels]

@@ -6,11 +6,10 @@ from contextlib import aclosing
 import numpy as np
 
 from conch.audio.workers import prepare
-from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.metrics import Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Message
+from conch.bls.service import AccessRecord, Answer, Message
 from conch.component import Array
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.metrics import OPEN_STREAMS, PASS_STRETCH

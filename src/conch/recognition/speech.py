@@ -21,7 +21,6 @@ class Frames(Protocol):
 
     def part(self, start: float, end: float) -> "Frames":
         """Return the output for a part; `start` and `end` are shares of the audio."""
-        ...
 
 
 def known_text(text: str) -> Callable[[], Awaitable[str]]:

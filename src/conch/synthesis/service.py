@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from conch.audio.encoding import Encoder
-from conch.bls.access_log import AccessRecord
 from conch.bls.call import BEFORE_CALLS, Components, Deadline
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
 from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Message, RequestHeader
+from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
 from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
 from conch.synthesis.likeness import References, Style

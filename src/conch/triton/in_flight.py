@@ -26,11 +26,9 @@ class Starting(Protocol):
 
     def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
         """Return the outputs of a row to be."""
-        ...
 
     def close(self) -> None:
         """Answer what has started."""
-        ...
 
 
 def start(requests: Sequence[Any], component: Starting) -> None:

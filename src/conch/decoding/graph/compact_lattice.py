@@ -8,10 +8,11 @@ weight, and a weight holds the units too. kaldifst has no determinisation for su
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf, isfinite
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -41,12 +42,7 @@ class Weight(NamedTuple):
 
     def then(self, other: "Weight") -> "Weight":
         """Return the weight of a path and the one after it."""
-        return Weight(
-            self.cost + other.cost,
-            self.graph + other.graph,
-            self.acoustic + other.acoustic,
-            self.labels + other.labels,
-        )
+        return Weight(*map(add, self, other))
 
     def after(self, first: "Weight") -> "Weight":
         """Return the weight of the rest of a path that begins with `first`."""
@@ -301,15 +297,7 @@ class _Raw:
 
 
 def _topological(count: int, sources: Sequence[int], targets: Sequence[int]) -> list[int]:
-    missing = [0] * count
-    leaving: list[list[int]] = [[] for _ in range(count)]
+    sorter = TopologicalSorter[int]({state: () for state in range(count)})
     for source, target in zip(sources, targets, strict=True):
-        missing[target] += 1
-        leaving[source].append(target)
-    order = [state for state in range(count) if not missing[state]]
-    for state in order:
-        for target in leaving[state]:
-            missing[target] -= 1
-            if not missing[target]:
-                order.append(target)
-    return order
+        sorter.add(target, source)
+    return [*sorter.static_order()]

@@ -36,8 +36,7 @@ from conch.decoding.ngram.table import (
 )
 from conch.wire.errors import ConfigError
 
-_MAGIC = b"PK\x03\x04"
-_GZIP = b"\x1f\x8b"
+_ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _BROKEN = (
     EOFError,
     IndexError,
@@ -53,17 +52,19 @@ _LOG_10 = math.log(10)
 
 def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None) -> NgramTable:
     """Return the n-grams of an ARPA file or a packed one; `progress` gets a text for each step."""
-    existing(path, "the language model")
-    table = read_packed(path) if is_packed(path) else _read_arpa(path, progress)
+    with existing(path, "the language model").open("rb") as file:
+        magic = file.read(len(_ZIP))
+    if magic == _ZIP:
+        table = read_packed(path)
+    else:
+        table = _read_arpa(path, progress, is_zipped=magic.startswith(_GZIP))
     for word in (SENTENCE_START, SENTENCE_END):
         if word not in table.words:
             raise ConfigError(f"the language model {path} has no {word}")
     return table
 
 
-def _read_arpa(path: Path, progress: Callable[[str], None]) -> NgramTable:
-    with path.open("rb") as file:
-        is_zipped = file.read(2) == _GZIP
+def _read_arpa(path: Path, progress: Callable[[str], None], *, is_zipped: bool) -> NgramTable:
     opened = gzip.open if is_zipped else open
     try:
         with opened(path, "rt", encoding="utf-8") as file:
@@ -134,12 +135,6 @@ class _Reader:
             raise ValueError(f"line {self._number}: {count} {number}-grams are expected")
         log_probs, backoffs = _LOG_10 * values
         return NgramOrder(words, log_probs, backoffs), line
-
-
-def is_packed(path: Path) -> bool:
-    """Return whether a file begins as an `.npz`."""
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def read_packed(path: Path) -> NgramTable:

@@ -26,7 +26,6 @@ _VERSION = 1
 class LanguageModel(Protocol):
     def score(self, words: Sequence[str]) -> float:
         """Return the natural log probability of the words and of the sentence's end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from conch.audio.blocks import LiveAudio
-from conch.bls.access_log import NO_MODE, AccessRecord
 from conch.bls.call import Components, Deadline
 from conch.bls.metrics import REFUSED
 from conch.bls.runtime import Runtime
+from conch.bls.service import NO_MODE, AccessRecord
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig

@@ -173,19 +173,9 @@ class SecondPasses:
             self._calls.count(PASSES, kind="second", outcome="refused")
             return replace(segment, error="no second pass: it left out what the first one heard")
         self._calls.count(PASSES, kind="second", outcome="made")
-        return replace(
-            segment,
-            nbest=again.nbest,
-            words=again.words if self._keeps_words else (),
-            unrecognised=again.unrecognised,
-            lattice=again.lattice,
-            passes=2,
-            language=again.language,
-            language_probability=again.language_probability,
-            translated_from=again.translated_from,
-            emotion=again.emotion,
-            event=again.event,
-        )
+        own = {name: getattr(segment, name) for name in ("start", "end", "index", "endpoint")}
+        words = again.words if self._keeps_words else ()
+        return replace(again, words=words, passes=2, **own)
 
     def _is_shorter(self, again: Segment, segment: Segment) -> bool:
         """Return whether the second pass has fewer words than the first."""

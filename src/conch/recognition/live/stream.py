@@ -125,10 +125,8 @@ class StreamRecognizer:
         transcript has the text and the segments of these seconds too. So answers do not grow with
         the stream. After an error the stream must be closed.
 
-        Args:
-            steps: Steps that `audio` returned for the chunk, each with whether it is the last.
-            repeats_text: Whether the client reads no more than the text.
-            pause_ms: Of a chunk without audio, how much silence it stands for.
+        `steps` are those of `audio` for the chunk, each with whether it is the last. `pause_ms` is
+        the silence that a chunk without audio stands for.
         """
         if not self._is_chosen:
             await self._choose(calls)
