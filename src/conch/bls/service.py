@@ -13,7 +13,6 @@ from conch.wire.access import MAX_ERROR, log_access
 from conch.wire.errors import OverloadedError, RequestCancelledError, TranscriptionError
 from conch.wire.result import Stage
 
-
 Answer = Mapping[str, Array]
 """Output tensors by name, with the batch dimension first where the service has one."""
 NO_MODE = "none"
@@ -75,7 +74,7 @@ class Responder(Protocol):
 class AccessRecord:
     """The line of a request or a stream in the access log, as it grows.
 
-    Its line has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, an error's
+    It has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, an error's
     code, or how a live stream ended), `audio_s`, `ms` since its beginning, the service's own
     fields, `path` (components in order of first use), `calls` (their number), `call_ms` (time in
     them, queues included), and `error` (the message).

@@ -78,7 +78,7 @@ class Recogniser(Protocol[Encoded]):
         return words
 
 
-class SegmentEncodings:
+class Encodings:
     """The outputs of the encoders for a segment: each is called once, and only if needed."""
 
     def __init__(self, speech: SpeechSegment, calls: Calls) -> None:
@@ -150,7 +150,7 @@ EndOfTurn = Callable[[Calls, Array], Coroutine[None, None, float]]
 """Returns the probability that the speaker has finished, of FP32 [samples at 16 kHz]: a live
 utterance so far with the pause after it."""
 ScoreTexts = Callable[
-    [Calls, list[str], SegmentEncodings, RecognitionOptions], Coroutine[None, None, list[float]]
+    [Calls, list[str], Encodings, RecognitionOptions], Coroutine[None, None, list[float]]
 ]
 """Returns the log probability of each text of a segment. The texts all sound different."""
 

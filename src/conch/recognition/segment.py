@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from conch.bls.calls import Calls, together
 from conch.language.normalize import language_model_words
-from conch.recognition.hooks import SegmentEncodings, decoder_of, recogniser_of, text_scorers
+from conch.recognition.hooks import Encodings, decoder_of, recogniser_of, text_scorers
 from conch.recognition.languages import (
     is_doubtful,
     knows,
@@ -32,7 +32,7 @@ async def recognize_segment(
     improbable that the speech is hardly in a language of the decoder, one of more languages is
     asked, if the server has it.
     """
-    encodings = SegmentEncodings(speech, calls)
+    encodings = Encodings(speech, calls)
     segment = await _recognized(encodings, options, calls)
     if not is_doubtful([segment], options):
         return segment
@@ -49,9 +49,7 @@ async def recognize_segment(
     return again if is_foreign else segment
 
 
-async def _recognized(
-    encodings: SegmentEncodings, options: RecognitionOptions, calls: Calls
-) -> Segment:
+async def _recognized(encodings: Encodings, options: RecognitionOptions, calls: Calls) -> Segment:
     recogniser, speech = recogniser_of(options), encodings.speech
     probs, threshold = speech.speech_probs, options.vad_threshold
     may_lack = options.coverage and decoder_of(options).may_omit_speech
@@ -77,10 +75,7 @@ async def _recognized(
 
 
 async def rescored(
-    nbest: Sequence[Hypothesis],
-    encodings: SegmentEncodings,
-    options: RecognitionOptions,
-    calls: Calls,
+    nbest: Sequence[Hypothesis], encodings: Encodings, options: RecognitionOptions, calls: Calls
 ) -> Sequence[Hypothesis]:
     """Return the hypotheses in the order of all opinions that the request asks for.
 

@@ -2,7 +2,7 @@
 
 from conch.bls.calls import Calls
 from conch.component import bytes_array
-from conch.recognition.hooks import SegmentEncodings
+from conch.recognition.hooks import Encodings
 from conch.wire.options import RecognitionOptions
 
 CONTEXT_WORDS = 40
@@ -10,7 +10,7 @@ CONTEXT_WORDS = 40
 
 
 async def scores(
-    calls: Calls, texts: list[str], encodings: SegmentEncodings, options: RecognitionOptions
+    calls: Calls, texts: list[str], encodings: Encodings, options: RecognitionOptions
 ) -> list[float]:
     """Return the log probability of each text; with `lm_context`, wait for the text before."""
     before = await encodings.speech.said_before() if options.lm_context else ""

@@ -24,8 +24,8 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import (
+    Encodings,
     FirstPass,
-    SegmentEncodings,
     decoder_of,
     end_of_turn,
     first_pass_of,
@@ -317,7 +317,7 @@ class StreamRecognizer:
         # Without a second pass nothing needs the audio.
         whole = utterance if self._passes else LiveUtterance(utterance.start)
         spoken = whole.spoken(span, has_vad=self.options.vad)
-        encodings = SegmentEncodings(
+        encodings = Encodings(
             replace(spoken, said_before=known_text(self._answers.latest_text)), calls
         )
         nbest = await rescored(decoded.nbest, encodings, self.options.of_first_pass(), calls)
