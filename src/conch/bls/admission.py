@@ -332,9 +332,9 @@ class ServerSpeed:
         busy_s = self._busy_s + (now - self._since if self._since is not None else 0.0)
         if busy_s < PERIOD_S:
             return
-        audio_per_s = self._work_s / busy_s
-        is_sure = self._least >= CROWD or audio_per_s > self.audio_per_s
-        self.audio_per_s += (SURE if is_sure else UNSURE) * (audio_per_s - self.audio_per_s)
+        measured = self._work_s / busy_s
+        is_sure = self._least >= CROWD or measured > self.audio_per_s
+        self.audio_per_s += (SURE if is_sure else UNSURE) * (measured - self.audio_per_s)
         self._work_s = self._busy_s = 0.0
         self._least = math.inf
         self._since = now

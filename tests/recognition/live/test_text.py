@@ -200,7 +200,7 @@ def test_of_a_word_that_the_pass_heard_in_part_the_newest_text_is_shown():
     tentative, newest = text.shown(ctc, 1.2, in_speech=True)
     assert [word.text for word in (*tentative, *newest)] == ["wait", "until"]
     # A firm word stays in any case.
-    firm = LiveText(firm=said, heard_until=0.65)
+    firm = LiveText(firm=said, pass_end_s=0.65)
     assert firm.shown(ctc, 1.2, in_speech=True) == ((), ())
 
 
