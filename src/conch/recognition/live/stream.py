@@ -326,11 +326,8 @@ class StreamRecognizer:
         if self._passes is None:
             self._answers.add(await self._finished(segment, calls), segment.text)
             return
-        words, has_words = (
-            decoded.words.get(decoded.nbest[0].text, ()),
-            self.options.word_timestamps,
-        )
-        segment = with_live_text(segment, passed, words, has_words=has_words)
+        words = decoded.words.get(decoded.nbest[0].text, ())
+        segment = with_live_text(segment, passed, words, has_words=self.options.word_timestamps)
         segment = with_only_language(segment, self.options, self._config)
         self._answers.add(segment, segment.text, text_of_words(passed.firm))
         is_punctuated = passed.pass_end_s > 0 and self.options.writes_punctuation
