@@ -68,12 +68,12 @@ def _read_arpa(path: Path, progress: Callable[[str], None], *, is_zipped: bool) 
     opened = gzip.open if is_zipped else open
     try:
         with opened(path, "rt", encoding="utf-8") as file:
-            return _Reader(cast(TextIO, file), progress).table()
+            return _ArpaReader(cast(TextIO, file), progress).table()
     except (EOFError, OSError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(f"the language model {path} is not an ARPA file: {error}") from error
 
 
-class _Reader:
+class _ArpaReader:
     def __init__(self, file: TextIO, progress: Callable[[str], None]) -> None:
         self._lines = self._numbered(file)
         self._progress = progress
