@@ -75,6 +75,10 @@ class _Request:
             self._answers.insert(0, Future())
             self._answers[0].set_exception(error)
             self._is_unwanted = True
+        self._wait()
+
+    def _wait(self) -> None:
+        # Not in `start`: the frame of its error would keep the answer, and so itself.
         for answer in [*self._answers]:
             answer.add_done_callback(self._has_ended)
 
