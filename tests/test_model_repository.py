@@ -18,7 +18,7 @@ from tritonclient.grpc import model_config_pb2
 from conch.component.parameters import read_parameters
 from conch.families import FAMILIES, decoders, traits
 from conch.families.family import TO_TEXT
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 
@@ -241,9 +241,9 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"decoder": "sensevoice", "itn": True},
     ):
         parameters = {"nbest": 3, **options}
-        request = SpeechRequest(wav=tone, parameters=parameters)
+        request = RecognitionRequest(wav=tone, parameters=parameters)
         asyncio.run(recognizer_on(PlainComponents()).recognize(request, Watched()))
-    chunk = SpeechRequest(
+    chunk = RecognitionRequest(
         wav=tone,
         parameters={"mode": "two_pass", "decoder": "ctc", "attention_rescore": True},
         stream_id=1,

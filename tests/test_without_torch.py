@@ -10,7 +10,7 @@ MODULES = [
     "conch.families.silero.vad",
     "conch.families.whisper.encoder",
     "conch.families.whisper.decoder",
-    "conch.decoding.greedy",
+    "conch.decoding.utterance_search",
     "conch.decoding.graph.search",
     "conch.graphs.build",
     "conch.decoding.streaming_decoder",

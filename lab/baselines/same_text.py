@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from conch.catalogue.detection import detect
+from conch.catalogue.models import detect
 from conch.cli.arguments import positive
 from conch.component import Outputs
 from conch.component.arrays import FloatArray

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.bls.call import Call, Tensor
+from conch.bls.call import Call, TensorHandle
 from conch.component import Array, Component, Outputs, Row
 from conch.component.parameters import read_parameters
 from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
@@ -104,7 +104,7 @@ class InProcessComponents:
     def __init__(self, queues: Mapping[str, BatchingQueue]) -> None:
         self._queues = queues
 
-    async def call(self, call: Call) -> Mapping[str, Tensor]:
+    async def call(self, call: Call) -> Mapping[str, TensorHandle]:
         """See `conch.bls.call.Components.call`; without deadlines, streams and cancellation."""
         arrays = {
             name: value if isinstance(value, np.ndarray) else value.numpy()

@@ -18,11 +18,11 @@ import numpy as np
 
 from conch.bench.load import LoadResult, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
+from conch.bls.config import own_components
 from conch.bls.runtime import Runtime
-from conch.bls.traits import own_components
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.recognizer import Recognizer
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import BenchError
 from lab import child
 from lab.orchestration.component_queues import InProcessComponents, load_components
@@ -107,7 +107,7 @@ async def _measured(job: Job) -> None:
 
     async def send(index: int) -> str:
         waveform = waveforms[index % len(waveforms)]
-        request = SpeechRequest(wav=waveform[np.newaxis], parameters=job.options)
+        request = RecognitionRequest(wav=waveform[np.newaxis], parameters=job.options)
         return (await recognizer.recognize(request, components))[0].text
 
     await closed_loop(send, job.warmup, WARMUP_CLIENTS)

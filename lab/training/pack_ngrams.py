@@ -1,4 +1,4 @@
-"""Pack an n-gram model of pocketsphinx into what `conch.decoding.ngram.packed` reads.
+"""Pack an n-gram model of pocketsphinx into what `conch.decoding.ngram.files` reads.
 
     pip install pocketsphinx==5.1.1
     python -m lab.training.pack_ngrams src/conch/decoding/ngram/weights/en-us.npz

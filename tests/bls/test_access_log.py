@@ -8,7 +8,7 @@ import pytest
 from plain_components import PlainComponents
 from plain_streams import Client, audio, serving, streaming
 
-from conch.bls.access_log import code_of
+from conch.bls.service import code_of
 from conch.wire.access import MAX_ERROR, fields_of
 from conch.wire.errors import AudioError, ComponentError, OptionError, SessionError
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 
-from conch.bls.call import Call
+from conch.bls.call import Call, Deadline
 from conch.bls.concurrency import OLDEST_OF, PART, ConcurrencyLimits, RecordingTurns, WithoutWaiting
-from conch.bls.deadline import Deadline
 from conch.bls.metrics import TURN_SECONDS, Metrics
 from conch.recognition import RecognitionConfig, own_components
 from conch.wire.errors import ComponentError, DeadlineError

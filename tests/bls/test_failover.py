@@ -8,10 +8,9 @@ import pytest
 from mortal_components import MortalComponents
 from plain_recognizer import calls_on
 
-from conch.bls.call import START_PATIENCE_S, ComponentAwayError, ComponentHungError
+from conch.bls.call import START_PATIENCE_S, ComponentAwayError, ComponentHungError, Deadline
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
-from conch.bls.deadline import Deadline
 from conch.bls.failover import (
     MAX_REPEATS,
     MAX_REPEATS_HUNG,
@@ -48,9 +47,11 @@ class Server:
     def calls(self, deadline_ms: int = 0) -> Calls:
         return self.runtime.live_calls(self.components, "offline", Deadline(deadline_ms))
 
-    async def call(self, model="vad", inputs=AUDIO, wanted=("speech_probs",), place=None) -> float:
+    async def call(
+        self, model="vad", inputs=AUDIO, wanted=("speech_probs",), sequence=None
+    ) -> float:
         """Call a component in a request of its own; return the second of the answer."""
-        await self.calls()(model, inputs, wanted, place=place)
+        await self.calls()(model, inputs, wanted, sequence=sequence)
         return asyncio.get_running_loop().time()
 
     @property
@@ -316,8 +317,8 @@ STREAM = {"waveform": np.ones(512, np.float32)}
 
 
 def encode(server, *, starts=False):
-    place = ChunkPosition("a", starts=starts, ends=False)
-    return server.call("ctc_streaming_encoder", STREAM, ["log_probs"], place)
+    sequence = ChunkPosition("a", starts=starts, ends=False)
+    return server.call("ctc_streaming_encoder", STREAM, ["log_probs"], sequence)
 
 
 async def test_a_call_in_a_stream_is_not_repeated_and_its_start_is(server):
@@ -339,8 +340,10 @@ async def test_a_call_in_a_stream_is_not_repeated_and_its_start_is(server):
 
 async def test_the_start_of_a_stream_waits_for_a_place_no_longer_than_a_few_seconds(server):
     for deadline_ms in (0, 60_000, 2_000):
-        place = ChunkPosition("a", starts=True, ends=False)
-        await server.calls(deadline_ms)("ctc_streaming_encoder", STREAM, ["log_probs"], place=place)
+        sequence = ChunkPosition("a", starts=True, ends=False)
+        await server.calls(deadline_ms)(
+            "ctc_streaming_encoder", STREAM, ["log_probs"], sequence=sequence
+        )
     longest = server.components.timeouts_s
     assert longest[:2] == [START_PATIENCE_S, START_PATIENCE_S]
     assert 1.9 < longest[2] <= 2.0

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from conch.bls.fair_order import FairOrder
+from conch.bls.admission import FairOrder
 
 
 @pytest.fixture

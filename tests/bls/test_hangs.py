@@ -6,9 +6,9 @@ import pytest
 from plain_processes import PlainProcesses
 
 from conch.bls.call import START_PATIENCE_S, Call, ComponentAwayError, ComponentHungError
+from conch.bls.config import HANG_FACTOR
 from conch.bls.hangs import PERIOD_S, UNKNOWN_S, HangWatch, Speed
 from conch.bls.metrics import HANGS, Metrics
-from conch.bls.traits import HANG_FACTOR
 from conch.recognition import own_components
 from conch.wire.entry_points import ChunkPosition
 
@@ -28,7 +28,7 @@ class Server:
         self._in_flight: list[ExitStack] = []
 
     def begin(
-        self, name: str, model: str = "vad", size: int = 100, place: ChunkPosition | None = None
+        self, name: str, model: str = "vad", size: int = 100, sequence: ChunkPosition | None = None
     ):
         """Begin a call, and return what answers it."""
         stack = ExitStack()
@@ -37,7 +37,9 @@ class Server:
         def give_up(error: ComponentAwayError) -> None:
             self.given_up.append((name, error))
 
-        stack.enter_context(self.watch.calling(Call(model, {}, (), place=place), size, give_up))
+        stack.enter_context(
+            self.watch.calling(Call(model, {}, (), sequence=sequence), size, give_up)
+        )
         return stack.close
 
     def answered(self, took_s: float, model: str = "vad", size: int = 100) -> None:
@@ -98,9 +100,9 @@ def test_one_instance_of_two_that_hangs_is_found_while_the_other_answers(server)
 
 
 def test_a_stream_that_others_overtake_is_not_taken_for_a_hang(server):
-    server.begin("overtaken", place=ChunkPosition("a", starts=False, ends=False))
+    server.begin("overtaken", sequence=ChunkPosition("a", starts=False, ends=False))
     for _ in range(round(3 * LEAST_S / PERIOD_S)):
-        answer = server.begin("other", place=ChunkPosition("b", starts=False, ends=False))
+        answer = server.begin("other", sequence=ChunkPosition("b", starts=False, ends=False))
         server.pass_time(PERIOD_S)
         answer()
     assert not server.given_up
@@ -157,7 +159,7 @@ def test_the_limit_follows_from_the_components_own_speed(server):
 
 
 def test_the_start_of_a_stream_may_wait_for_a_place_too(server):
-    server.begin("START", place=ChunkPosition("a", starts=True, ends=False))
+    server.begin("START", sequence=ChunkPosition("a", starts=True, ends=False))
     server.pass_time(LEAST_S + START_PATIENCE_S - 1)
     assert not server.given_up
     server.pass_time(2)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from waiting import wait_until
 
-from conch.bls.model_processes import ModelProcesses, ThreadTimes, boot_time_s, starved_s
+from conch.bls.hangs import ModelProcesses, ThreadTimes, boot_time_s, starved_s
 from conch.processes import STUB
 
 SLEEP = "import time; time.sleep(600)"

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from mortal_components import MortalComponents
 
-from conch.bls.deadline import Deadline
-from conch.bls.failover import PATIENCE_S
-from conch.bls.on_demand import PAUSE_S, OnDemand
+from conch.bls.call import Deadline
+from conch.bls.failover import PATIENCE_S, PAUSE_S, OnDemand
 from conch.bls.runtime import Runtime
 from conch.recognition import RecognitionConfig, own_components
 from conch.wire.errors import ComponentError, DeadlineError, MissingModelError

@@ -13,8 +13,7 @@ import pytest
 from waiting import wait_until
 
 from conch.bls.channel import FrameChannel, address_of
-from conch.bls.relay import Relay
-from conch.bls.relay_server import RelayServer
+from conch.bls.relay import Relay, RelayServer
 from conch.bls.service import Message, Responder
 from conch.wire.errors import OptionError, OverloadedError, ProcessLostError
 

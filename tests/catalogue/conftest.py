@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from conch.catalogue.places import home
+from conch.catalogue.models import home
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from whisper_toys import whisper_toy
 
 from conch.catalogue.checks import check_folder
 from conch.catalogue.convert import QUANTIZATIONS, convert
-from conch.catalogue.kinds import KINDS
-from conch.catalogue.places import find
+from conch.catalogue.models import KINDS, find
 from conch.component.row import Row
 from conch.families.whisper.declaration import TINY_EN
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig

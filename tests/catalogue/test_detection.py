@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from whisper_toys import whisper_toy
 
-from conch.catalogue.detection import detect
+from conch.catalogue.models import detect
 from conch.cli import main
 from conch.wire.errors import ConfigError
 

@@ -5,8 +5,8 @@ import pytest
 from ctc_paths import log_probs_of
 
 from conch.decoding.beam import BeamHypothesis
-from conch.decoding.greedy import GreedySearch
 from conch.decoding.units import Characters
+from conch.decoding.utterance_search import GreedySearch
 from conch.decoding.vocab import CtcVocab
 from lab.training.ctc.units import greedy_text
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words, unit_runs
+from conch.decoding.hypothesis import AlignedWord, PathUnit, spelled_words, unit_runs
 
 
-def pieces(texts, frames, probs) -> list[Piece]:
+def pieces(texts, frames, probs) -> list[PathUnit]:
     return [
-        Piece(text, frame, frame + 1, np.log(prob))
+        PathUnit(text, frame, frame + 1, np.log(prob))
         for text, frame, prob in zip(texts, frames, probs, strict=True)
     ]
 

@@ -12,8 +12,8 @@ from plain_streams import audio
 
 import conch.families
 from conch.families import FAMILIES
-from conch.recognition.offline.whole_recording import WholeRecording
-from conch.recognition.request import SpeechRequest
+from conch.recognition.offline.recording import WholeRecording
+from conch.recognition.request import RecognitionRequest
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import joined_parts
 from conch.wire.result import Transcript
@@ -34,7 +34,7 @@ def answer(*channels: np.ndarray, streamed: bool, **options) -> list[Transcript]
     recognizer = recognizer_on(components)
     buffer = audio_file(np.stack(channels, axis=1), 16_000, "FLOAT")
     file = np.array([[buffer]], dtype=object)
-    request = SpeechRequest(audio=file, parameters=options)
+    request = RecognitionRequest(audio=file, parameters=options)
 
     async def parts() -> list[Transcript]:
         if not streamed:
@@ -89,7 +89,7 @@ def test_without_a_hook_that_is_asked_nothing_is_heard_and_the_json_is_as_ever(s
     for options, hears in (({}, False), (ASKED, True)):
         whole = WholeRecording(RecognitionOptions.parse(options), None)
         assert (whole.next(0) is not None) == hears
-        assert len(whole.heard) == hears
+        assert len(whole.analyses) == hears
     for part in answer(SPOKEN, streamed=streamed):
         assert part.extra is None
         assert not {"extra", "revised"} & {*json.loads(part.to_json())}

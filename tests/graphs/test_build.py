@@ -4,7 +4,7 @@ import pytest
 from graph_toys import ARPA, LETTERS, SUBWORDS, VOCAB, WORDS, ToyUnits
 
 from conch.decoding.graph.fst_arrays import open_fst
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
 from conch.graphs.lexicon import own_spellings, read_lexicon, unit_spellings
 from conch.wire.errors import ConfigError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from recordings import wer
 
-from conch.catalogue.places import state_of
+from conch.catalogue.models import state_of
 from conch.client import Client
 from conch.families.kokoro.declaration import MODEL as KOKORO
 from conch.launcher import ServerConfig, TritonServer

@@ -14,8 +14,7 @@ import openai
 import pytest
 from recordings import Recording, recordings_of
 
-from conch.catalogue.kinds import KINDS
-from conch.catalogue.places import find
+from conch.catalogue.models import KINDS, find
 from conch.client import Client
 from conch.gateway.config import GatewayConfig
 from conch.gateway.keys import KEYS_VARIABLE

@@ -13,7 +13,7 @@ from live import Chunks
 from threadpoolctl import threadpool_limits
 from tritonclient.utils import InferenceServerException
 
-from conch.catalogue.places import state_of
+from conch.catalogue.models import state_of
 from conch.client import AsyncClient, Client
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder

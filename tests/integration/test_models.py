@@ -9,8 +9,7 @@ import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 
-from conch.catalogue.kinds import KINDS
-from conch.catalogue.places import find
+from conch.catalogue.models import KINDS, find
 from conch.cli.server import server_url
 from conch.client import Client
 from conch.gateway import GatewayConfig, GatewayService

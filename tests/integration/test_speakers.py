@@ -12,7 +12,7 @@ from gateways import gateway_alone
 from openai import BadRequestError, OpenAI
 from recordings import Recording
 
-from conch.catalogue.places import state_of
+from conch.catalogue.models import state_of
 from conch.cli import main
 from conch.client import Client, joined_parts
 from conch.client.speakers import known_speakers

@@ -15,8 +15,8 @@ from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderC
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.families.whisper.recogniser import OPEN_WINDOW
-from conch.recognition.decoded import words_of as words_in
 from conch.recognition.live.text import LiveText, whole_words
+from conch.recognition.speech import words_of as words_in
 from conch.recognition.word_alignment import letters
 from conch.wire.errors import TranscriptionError
 from conch.wire.result import Word

@@ -11,7 +11,7 @@ from plain_components import PlainComponents
 from plain_recognizer import recognized, recognizer_on
 from spoken_components import SpokenComponents, made, until_a_pause
 
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import language_of
@@ -42,7 +42,7 @@ def recognize(
     parts = [np.full(round(seconds * RATE), level, np.float32) for seconds, level in segments]
     wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
     recognizer = recognizer_on(components, first_pass_language="fr")
-    request = SpeechRequest(wav=wav[np.newaxis], parameters=sent)
+    request = RecognitionRequest(wav=wav[np.newaxis], parameters=sent)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript
 

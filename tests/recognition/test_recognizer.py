@@ -9,7 +9,7 @@ from plain_recognizer import recognizer_on
 from conch.audio.segmentation import text_of_state
 from conch.component import bytes_array
 from conch.component.waveform import VAD_STATE_SIZE
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -35,8 +35,8 @@ def recognize(components, request, **limits):
     return asyncio.run(recognizer.recognize(request, components))
 
 
-def one(wav: np.ndarray, **parameters) -> SpeechRequest:
-    return SpeechRequest(wav=wav[np.newaxis], parameters=parameters)
+def one(wav: np.ndarray, **parameters) -> RecognitionRequest:
+    return RecognitionRequest(wav=wav[np.newaxis], parameters=parameters)
 
 
 def test_segments_come_in_order_of_time_on_the_audios_clock():
@@ -70,7 +70,7 @@ def test_one_memory_is_not_for_several_recordings():
     wav = np.stack([speech(0.1), speech(0.2)])
     state = text_of_state(np.zeros(VAD_STATE_SIZE, np.float32))
     with pytest.raises(OptionError, match="'vad_state' is for a piece of one recording; sent: 2"):
-        recognize(PlainComponents(), SpeechRequest(wav=wav, parameters={"vad_state": state}))
+        recognize(PlainComponents(), RecognitionRequest(wav=wav, parameters={"vad_state": state}))
 
 
 def test_all_segments_are_in_flight_at_once(components):
@@ -247,7 +247,7 @@ def test_words_begin_and_end_with_the_speech_that_the_vad_heard():
 def test_rows_are_answered_row_by_row():
     wav = np.stack([speech(0.1, 0.2), np.pad(speech(0.3), (0, 4 * RATE))])
     lens = np.array([[wav.shape[1]], [len(speech(0.3))]], np.int32)
-    first, second = recognize(PlainComponents(), SpeechRequest(wav=wav, wav_lens=lens))
+    first, second = recognize(PlainComponents(), RecognitionRequest(wav=wav, wav_lens=lens))
     assert first.text == "spoken 0.10 0 spoken 0.20 0"
     assert second.text == "spoken 0.30 0"
     assert (first.duration, second.duration) == (11.0, 7.0)
@@ -296,47 +296,55 @@ ONE_OF = "send one of WAV (samples), PCM16 (16-bit samples) and AUDIO (an encode
 @pytest.mark.parametrize(
     ("request_", "kind", "message"),
     [
-        (SpeechRequest(), AudioError, f"{ONE_OF} none"),
+        (RecognitionRequest(), AudioError, f"{ONE_OF} none"),
         (
-            SpeechRequest(wav=np.zeros((1, 1), np.float32), audio=np.array([[b"x"]], dtype=object)),
+            RecognitionRequest(
+                wav=np.zeros((1, 1), np.float32), audio=np.array([[b"x"]], dtype=object)
+            ),
             AudioError,
             f"{ONE_OF} WAV and AUDIO",
         ),
         (
-            SpeechRequest(wav=np.zeros((1, 1), np.float32), pcm16=np.zeros((1, 1), np.int16)),
+            RecognitionRequest(wav=np.zeros((1, 1), np.float32), pcm16=np.zeros((1, 1), np.int16)),
             AudioError,
             f"{ONE_OF} WAV and PCM16",
         ),
         (
-            SpeechRequest(
+            RecognitionRequest(
                 audio=np.array([[b"x"]], dtype=object), sample_rate=np.array([[8000]], np.int32)
             ),
             AudioError,
             "WAV_LENS and SAMPLE_RATE go with WAV and PCM16; AUDIO has its own",
         ),
         (
-            SpeechRequest(wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[6]], np.int32)),
+            RecognitionRequest(
+                wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[6]], np.int32)
+            ),
             AudioError,
             "WAV_LENS takes 1 to the samples in WAV (5); sent: 6",
         ),
         (
-            SpeechRequest(wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[0]], np.int32)),
+            RecognitionRequest(
+                wav=np.zeros((1, 5), np.float32), wav_lens=np.array([[0]], np.int32)
+            ),
             AudioError,
             "WAV_LENS takes 1 to the samples in WAV (5); sent: 0",
         ),
         (
-            SpeechRequest(pcm16=np.zeros((1, 5), np.int16), wav_lens=np.array([[6]], np.int32)),
+            RecognitionRequest(
+                pcm16=np.zeros((1, 5), np.int16), wav_lens=np.array([[6]], np.int32)
+            ),
             AudioError,
             "WAV_LENS takes 1 to the samples in PCM16 (5); sent: 6",
         ),
         (
-            SpeechRequest(pcm16=np.zeros((1, 0), np.int16)),
+            RecognitionRequest(pcm16=np.zeros((1, 0), np.int16)),
             AudioError,
             "PCM16 is empty: send at least one sample",
         ),
         (one(speech(0.1), colour="red"), OptionError, "unknown option 'colour'"),
         (
-            SpeechRequest(wav=speech(0.1)[np.newaxis], starts=True),
+            RecognitionRequest(wav=speech(0.1)[np.newaxis], starts=True),
             InvalidRequestError,
             "a chunk of a stream goes to the model speech, with a sequence id",
         ),
@@ -351,7 +359,7 @@ def test_a_bad_request_makes_no_call(components, request_, kind, message):
 
 def test_an_error_in_a_batch_names_its_row():
     wav = np.stack([speech(0.1), speech(0.2)])
-    request = SpeechRequest(wav=wav, wav_lens=np.array([[100], [-5]], np.int32))
+    request = RecognitionRequest(wav=wav, wav_lens=np.array([[100], [-5]], np.int32))
     with pytest.raises(AudioError, match="row 1 of 2: WAV_LENS takes 1 to"):
         recognize(PlainComponents(), request)
 
@@ -419,9 +427,9 @@ def test_16_bit_samples_are_heard_as_the_same_floats(rate):
     pcm16 = np.round(np.stack([speech(0.1, 0.2), speech(0.4, 0.3)]) * 32_768).astype(np.int16)
     lens = np.array([[pcm16.shape[1]], [5 * RATE]], np.int32)
     sent = {"wav_lens": lens, "sample_rate": rate}
-    heard = recognize(PlainComponents(), SpeechRequest(pcm16=pcm16, **sent))
+    heard = recognize(PlainComponents(), RecognitionRequest(pcm16=pcm16, **sent))
     floats = (pcm16 / 32_768).astype(np.float32)
-    expected = recognize(PlainComponents(), SpeechRequest(wav=floats, **sent))
+    expected = recognize(PlainComponents(), RecognitionRequest(wav=floats, **sent))
     assert [item.text for item in heard] == [item.text for item in expected]
     assert [item.segments for item in heard] == [item.segments for item in expected]
     assert [item.duration for item in heard] == [item.duration for item in expected]
@@ -432,13 +440,13 @@ def test_16_bit_samples_are_heard_as_the_same_floats(rate):
 @pytest.mark.parametrize("name", ["wav", "pcm16", "audio"])
 def test_a_request_without_a_row_is_refused(name):
     kinds = {"wav": np.float32, "pcm16": np.int16, "audio": object}
-    empty = SpeechRequest(**{name: np.zeros((0, 1), kinds[name])})
+    empty = RecognitionRequest(**{name: np.zeros((0, 1), kinds[name])})
     with pytest.raises(AudioError, match=f"^{name.upper()} takes at least one row"):
         recognize(PlainComponents(), empty)
 
 
 def test_a_chunk_without_a_row_is_refused():
-    empty = SpeechRequest(
+    empty = RecognitionRequest(
         wav=np.zeros((0, 5), np.float32),
         sample_rate=np.zeros((0, 1), np.int32),
         stream_id=7,

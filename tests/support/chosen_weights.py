@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from conch.catalogue.kinds import KINDS
-from conch.catalogue.places import state_of
+from conch.catalogue.models import KINDS, state_of
 from conch.client import Client
 from conch.families.family import KnownModel
 from conch.launcher import ServerConfig, TritonServer

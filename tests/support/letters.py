@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from ctc_export import exported
 
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.units import Characters
 from conch.graphs.build import GraphConfig, build_graph
 from lab.training.ctc.model import CtcModel, CtcModelConfig

@@ -68,10 +68,10 @@ class PlainComponents:
             name: value.numpy() if isinstance(value, HostTensor) else value
             for name, value in inputs.items()
         }
-        if call.place is None:
+        if call.sequence is None:
             outputs = getattr(self, model)(arrays, parameters)
         else:
-            outputs = self._in_stream(model, arrays, parameters, call.place)
+            outputs = self._in_stream(model, arrays, parameters, call.sequence)
         return {name: HostTensor(outputs[name]) for name in call.outputs}
 
     def give_up(self, model: str) -> None:
@@ -217,16 +217,16 @@ class PlainComponents:
             "spans": np.array([[0, end, 0, len(new)]], np.int32),
         }
 
-    def _in_stream(self, model: str, inputs: Any, parameters: Any, place: ChunkPosition) -> Any:
+    def _in_stream(self, model: str, inputs: Any, parameters: Any, sequence: ChunkPosition) -> Any:
         streams = self.open.setdefault(model, {})
-        if place.starts:
-            streams[place.stream_id] = []
-        if place.stream_id not in streams:
+        if sequence.starts:
+            streams[sequence.stream_id] = []
+        if sequence.stream_id not in streams:
             raise StreamLostError(f"{model}: must specify the START flag")
-        outputs = getattr(self, model)(inputs, parameters, streams[place.stream_id])
-        if place.ends:
-            del streams[place.stream_id]
-            self.ended.append((model, place.stream_id))
+        outputs = getattr(self, model)(inputs, parameters, streams[sequence.stream_id])
+        if sequence.ends:
+            del streams[sequence.stream_id]
+            self.ended.append((model, sequence.stream_id))
         return outputs
 
     def ctc_streaming_encoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:

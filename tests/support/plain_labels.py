@@ -11,7 +11,7 @@ from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from plain_streams import audio
 
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.result import Transcript
 
 SPOKEN = audio("..1111.....5555.....1111....")
@@ -33,9 +33,9 @@ def answer(
     components = PlainComponents()
     recognizer = recognizer_on(components, **limits)
     if isinstance(sent, bytes):
-        request = SpeechRequest(audio=np.array([[sent]], object), parameters=options)
+        request = RecognitionRequest(audio=np.array([[sent]], object), parameters=options)
     else:
-        request = SpeechRequest(wav=np.atleast_2d(sent), parameters=options)
+        request = RecognitionRequest(wav=np.atleast_2d(sent), parameters=options)
 
     async def parts() -> list[Transcript]:
         if not streamed:

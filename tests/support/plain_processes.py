@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from conch.bls.hangs import HangWatch
+from conch.bls.hangs import HangWatch, ModelProcesses
 from conch.bls.metrics import Metrics
-from conch.bls.model_processes import ModelProcesses
 from conch.recognition import own_components
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bls.call import Components
+from conch.bls.call import Components, Deadline
 from conch.bls.calls import Calls
-from conch.bls.deadline import Deadline
 from conch.bls.runtime import Runtime
 from conch.recognition import RecognitionConfig, Recognizer, own_components
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.result import Transcript
 
 
@@ -36,7 +35,7 @@ def recognizer_on(
 
 def recognized(components: Components, waveform: NDArray[Any], **parameters: Any) -> Transcript:
     """Return the transcript of one recording."""
-    request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
+    request = RecognitionRequest(wav=waveform[np.newaxis], parameters=parameters)
     (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
     return found
 

@@ -8,7 +8,7 @@ import numpy as np
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 
 STEP = 10_240
 """Samples of 640 ms."""
@@ -29,7 +29,7 @@ class Client:
         self.is_new = True
 
     async def send(self, waveform: np.ndarray, *, ends=False, **changes):
-        request = SpeechRequest(
+        request = RecognitionRequest(
             wav=waveform[np.newaxis],
             parameters=self.parameters,
             stream_id=self.stream_id,

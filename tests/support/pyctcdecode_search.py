@@ -8,7 +8,7 @@ from pyctcdecode.decoder import BeamSearchDecoderCTC
 from pyctcdecode.language_model import AbstractLanguageModel
 from pygtrie import CharTrie
 
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.ngram.model import LanguageModelConfig, NgramModel, model_path, ngram_lookup
 
 History = tuple[str, ...]

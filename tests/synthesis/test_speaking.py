@@ -11,12 +11,10 @@ import pytest
 from audio_files import audio_file
 from plain_components import HostTensor
 
-from conch.bls.access_log import AccessRecord
-from conch.bls.config import BlsConfig
+from conch.bls.config import BlsConfig, own_components
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
-from conch.bls.service import Message
-from conch.bls.traits import own_components
+from conch.bls.service import AccessRecord, Message
 from conch.families import voices
 from conch.synthesis import Synthesis, SynthesisConfig
 from conch.synthesis.speaking import Growth, Speaking, word_times

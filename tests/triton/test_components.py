@@ -15,7 +15,7 @@ from conch.bls.metrics import Metrics
 from conch.component import bytes_array
 from conch.recognition import own_components
 from conch.triton.components import TritonComponents
-from conch.triton.statuses import triton_error
+from conch.triton.requests import triton_error
 from conch.wire import entry_points
 from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import (
@@ -29,9 +29,9 @@ from conch.wire.errors import (
 )
 
 
-async def call(components, model="vad", place=None, wanted=("speech_probs",)):
+async def call(components, model="vad", sequence=None, wanted=("speech_probs",)):
     inputs = {"waveform": np.ones(3, np.float32)}
-    return await components.call(Call(model, inputs, wanted, {"nbest": 2}, place))
+    return await components.call(Call(model, inputs, wanted, {"nbest": 2}, sequence))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def test_a_call_carries_one_row_and_its_place(models, components):
         return InferenceResponse([Tensor("speech_probs", request.inputs["waveform"] / 2)])
 
     models["vad"] = vad
-    outputs = await call(components, place=ChunkPosition("a", starts=True, ends=True))
+    outputs = await call(components, sequence=ChunkPosition("a", starts=True, ends=True))
     assert outputs["speech_probs"].numpy().tolist() == [0.5, 0.5, 0.5]
     (request,) = sent
     assert request.inputs["waveform"].shape == (1, 3)
@@ -128,7 +128,7 @@ async def test_the_end_of_a_stream_has_threads_of_its_own(models):
     with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "ends") as ends:
         components = TritonComponents(None, None, no_hangs(), pool, ends)
         for is_end in (False, True):
-            await call(components, place=ChunkPosition("a", starts=False, ends=is_end))
+            await call(components, sequence=ChunkPosition("a", starts=False, ends=is_end))
         await call(components)
     assert [name.split("_")[0] for name in names] == ["calls", "ends", "calls"]
 

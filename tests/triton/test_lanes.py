@@ -6,8 +6,8 @@ import pytest
 
 from conch.launcher.config import BLS_THREADS
 from conch.recognition.config import RecognitionConfig
-from conch.triton.lanes import Lanes
-from conch.triton.responders import THREADS
+from conch.triton.entry_point import Lanes
+from conch.triton.messages import THREADS
 
 
 @pytest.mark.parametrize("passes", [1, 4, 500])

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from conch.triton.loading import load
+from conch.triton.components import load
 from conch.wire.entry_points import OnDemandSettings
 from conch.wire.errors import ComponentError
 

@@ -22,7 +22,7 @@ def called(models, monkeypatch) -> "queue.Queue[InferenceRequest]":
         return InferenceResponse()
 
     models["encoder"] = own
-    monkeypatch.setattr("conch.triton.refused._own_model", lambda: "encoder")
+    monkeypatch.setattr("conch.triton.requests._own_model", lambda: "encoder")
     monkeypatch.setenv("CONCH_COMPONENT_KEY", KEY)
     return calls
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 from plain_triton import TritonError
 
-from conch.triton.statuses import triton_error
+from conch.triton.requests import triton_error
 from conch.wire.errors import (
     AudioError,
     ComponentError,

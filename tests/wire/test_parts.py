@@ -7,7 +7,7 @@ from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from spoken_components import SpokenComponents, made
 
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.parts import joined_parts
 from conch.wire.result import Stage, Transcript
 
@@ -29,9 +29,11 @@ async def whole_and_parts(
     waveform: np.ndarray, components: PlainComponents | None = None, **parameters
 ) -> tuple[Transcript, list[Transcript]]:
     if waveform.ndim == 1:
-        request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
+        request = RecognitionRequest(wav=waveform[np.newaxis], parameters=parameters)
     else:
-        request = SpeechRequest(audio=np.array([[wav(waveform)]], object), parameters=parameters)
+        request = RecognitionRequest(
+            audio=np.array([[wav(waveform)]], object), parameters=parameters
+        )
     recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
     (whole,) = await recognizer.recognize(request, components or PlainComponents())
     stream = recognizer.stream(request, components or PlainComponents())

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.bls.traits import own_components
+from conch.bls.config import own_components
 from conch.synthesis import Synthesis, SynthesisConfig
 from conch.triton import read_parameters
 from conch.triton.entry_point import EntryPoint

@@ -16,8 +16,16 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from conch.bls.call import Call, Components, Outputs, Parameter, Policy, Send, Tensor
-from conch.bls.deadline import Deadline
+from conch.bls.call import (
+    Call,
+    Components,
+    Deadline,
+    Outputs,
+    Parameter,
+    Policy,
+    Send,
+    TensorHandle,
+)
 from conch.bls.failover import Failover
 from conch.bls.metrics import CALL_SECONDS, CALLS, Metric, Metrics
 from conch.component import Array
@@ -71,24 +79,16 @@ class Calls:
     async def __call__(
         self,
         model: str,
-        inputs: Mapping[str, Array | Tensor],
+        inputs: Mapping[str, Array | TensorHandle],
         outputs: Sequence[str],
         parameters: Mapping[str, Parameter] | None = None,
-        place: ChunkPosition | None = None,
+        sequence: ChunkPosition | None = None,
         work: int = 1,
     ) -> Outputs:
-        """Return the outputs of a component for one row.
-
-        Raises:
-            ComponentAwayError: the component died, and another try is impossible or failed too.
-            ComponentError: the component answered with an error.
-            DeadlineError: the time of the request is over.
-            OverloadedError: the component has no place for another stream.
-            RequestCancelledError: the client gave up before the call was made.
-        """
+        """Return the outputs of a component for one row; raise as `Components.call` does."""
         model = self._copies.get(model, model)
         self.deadline.remaining_s(f"before {model} was called")
-        call = Call(model, inputs, outputs, parameters or {}, place, self.deadline, work)
+        call = Call(model, inputs, outputs, parameters or {}, sequence, self.deadline, work)
         # Before the call: `path` has the order in which calls were made, not answered.
         self._stages.setdefault(model, NONE)
         began, is_made = time.perf_counter(), True
@@ -161,5 +161,5 @@ class Calls:
         return {model: stage for model, stage in self._stages.items() if stage.calls}
 
     def _add(self, model: str, stage: Stage) -> None:
-        found = self._stages.get(model, NONE) + stage
-        self._stages[model] = Stage(found.calls, round(found.ms, 3))
+        total = self._stages.get(model, NONE) + stage
+        self._stages[model] = Stage(total.calls, round(total.ms, 3))

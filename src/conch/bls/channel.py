@@ -98,7 +98,6 @@ class FrameChannel:
                 raise
 
     def close(self) -> None:
-        """End the connection."""
         self._shut_down()
         if self._reader is not threading.current_thread():
             self._reader.join()
@@ -141,10 +140,10 @@ class FrameChannel:
         return numbers
 
     def _bytes(self, length: int) -> bytes:
-        found = self._stream.read(length)
-        if len(found) < length:
+        data = self._stream.read(length)
+        if len(data) < length:
             raise EOFError
-        return found
+        return data
 
 
 def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame:
@@ -165,5 +164,4 @@ def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame
 
 
 def _memory(array: Array) -> memoryview:
-    """Return the bytes of a contiguous array, as a view."""
     return array.reshape(-1).view(np.uint8).data

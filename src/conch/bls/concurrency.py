@@ -7,20 +7,138 @@ Within one request the earliest part goes first, because the answer is sent in t
 """
 
 import asyncio
-from collections.abc import Callable
+import heapq
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar
 
 from conch.bls.call import Call, Outputs, Send
-from conch.bls.config import BlsConfig
+from conch.bls.config import BlsConfig, OwnComponents, traits_of
 from conch.bls.metrics import TURN_SECONDS, Metrics
-from conch.bls.priority_semaphore import Key, PrioritySemaphore
-from conch.bls.traits import OwnComponents, traits_of
 
+Result = TypeVar("Result")
+Key = tuple[float, ...]
+"""The least key goes first; among equals the one that came first."""
 OLDEST_OF = 8
 """One turn in 8 goes to the oldest request: short ones must not hold up a long one forever."""
 PART: ContextVar[float] = ContextVar("part", default=0.0)
 """Position of a task's work in the request's answer, such as the segment's start in seconds. The
 lowest goes first."""
+
+
+@dataclass(order=True, slots=True)
+class _WaitingJob:
+    key: Key
+    number: int
+    kept: int = field(compare=False)
+    """Places that it must leave free."""
+    admitted: asyncio.Future[None] = field(compare=False)
+
+
+class PrioritySemaphore:
+    """Runs a limited number of jobs at once. A running job must not wait for another job."""
+
+    def __init__(self, most: int | Callable[[], int], oldest_of: int = 0) -> None:
+        """Limit the jobs in flight to `most`, which may change, without exempt ones.
+
+        One of `oldest_of` places goes to the job with the least key without its first part, which
+        is the oldest, so that no job waits forever; 0 for none.
+        """
+        self._most = most if callable(most) else lambda: most
+        self._oldest_of = oldest_of
+        self._given = 0
+        self._taken = 0
+        self._exempt = 0
+        self._waiting: list[_WaitingJob] = []
+        self._numbers = count()
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def run(
+        self,
+        make: Callable[[], Coroutine[Any, Any, Result]],
+        key: Key,
+        *,
+        kept: int = 0,
+        patience_s: float | None = None,
+    ) -> Result:
+        """Run the job of `make` as soon as it has a place, and return its result.
+
+        A job that has begun keeps its place to its end, even after its caller was cancelled: a
+        component cannot be stopped. Jobs with a lower `key` go first; `kept` places are left free.
+        Raise a TimeoutError after `patience_s` seconds without a place; None for no limit. A
+        TimeoutError of the job is raised as well.
+        """
+        await self._acquire(key, kept, patience_s)
+        running = asyncio.create_task(make())
+        self._running.add(running)
+        running.add_done_callback(self._ended)
+        return await asyncio.shield(running)
+
+    @asynccontextmanager
+    async def slot(self, key: Key) -> AsyncIterator[None]:
+        """Run the block as soon as it has a place, which it leaves at its end."""
+        await self._acquire(key)
+        try:
+            yield
+        finally:
+            self._release()
+
+    @contextmanager
+    def exempt(self) -> Iterator[None]:
+        """Count the block as a job in flight that has not waited; others wait for it.
+
+        One of the waiting jobs may run at any time.
+        """
+        self._exempt += 1
+        try:
+            yield
+        finally:
+            self._exempt -= 1
+            self._admit()
+
+    async def _acquire(self, key: Key, kept: int = 0, patience_s: float | None = None) -> None:
+        admitted = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, _WaitingJob(key, next(self._numbers), kept, admitted))
+        self._admit()
+        try:
+            async with asyncio.timeout(patience_s):
+                await admitted
+        except BaseException:
+            if admitted.done() and not admitted.cancelled():
+                self._release()
+            self._waiting = [item for item in self._waiting if not item.admitted.done()]
+            heapq.heapify(self._waiting)
+            raise
+
+    def _ended(self, running: asyncio.Future[Any]) -> None:
+        self._running.discard(running)
+        if not running.cancelled():
+            running.exception()  # mark it as retrieved: the caller may be gone
+        self._release()
+
+    def _release(self) -> None:
+        self._taken -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting:
+            first = self._waiting[0]
+            if first.admitted.done():  # cancelled
+                heapq.heappop(self._waiting)
+                continue
+            is_full = self._taken + self._exempt >= self._most() - first.kept
+            if self._taken and is_full:
+                return
+            self._given += 1
+            if self._oldest_of and self._given % self._oldest_of == 0:
+                still = (item for item in self._waiting if not item.admitted.done())
+                first = min(still, key=lambda item: (item.key[1:], item.number))
+            # It leaves the heap when it reaches the front, as cancelled ones do.
+            self._taken += 1
+            first.admitted.set_result(None)
 
 
 class ConcurrencyLimits:
@@ -73,17 +191,17 @@ class RecordingTurns:
         """Send a call on when its recording and its part of the answer have their turn."""
         model, part = call.model, PART.get()
         clock = asyncio.get_running_loop().time
-        asked = clock()
+        began = clock()
 
         async def called() -> Outputs:
-            self._limits.metrics.add(TURN_SECONDS, clock() - asked, component=model)
+            self._limits.metrics.add(TURN_SECONDS, clock() - began, component=model)
             return await proceed(call)
 
         if model not in self._own:
             self._own[model] = PrioritySemaphore(
                 lambda: self._limits.most_of_one(model, is_first=self._is_first())
             )
-        async with self._own[model].place((part,)):
+        async with self._own[model].slot((part,)):
             return await self._limits.at(model).run(called, (*self._key, part))
 
 

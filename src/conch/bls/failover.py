@@ -1,4 +1,4 @@
-"""Repeat the calls of a component that died or hung, once it is back.
+"""Wait for components that died, hung or are not loaded yet, and repeat their calls.
 
 Triton 2.51 treats calls like this after `kill -9` of a component's process:
 
@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -28,8 +28,7 @@ from conch.bls.call import (
     StreamLostError,
 )
 from conch.bls.metrics import CALLS_REPEATED, Metrics, outcome
-from conch.bls.on_demand import OnDemand
-from conch.wire.errors import MissingModelError
+from conch.wire.errors import ComponentError, MissingModelError
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +48,8 @@ REMEMBER_S = 0.5
 LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
 """Shortest and longest seconds between two checks of a component that is away; each wait is 1.5
 times the one before."""
+PAUSE_S = 10.0
+"""Seconds after a failure for which a component is not loaded again: requests get its error."""
 
 
 @dataclass(slots=True)
@@ -63,6 +64,49 @@ class _Absence:
     """When the latest trying call was let through."""
     waiting: deque[asyncio.Future[bool]] = field(default_factory=deque)
     watch: asyncio.Task[None] | None = None
+
+
+class OnDemand:
+    """The components that are loaded on demand: each once, however many requests wait for it."""
+
+    def __init__(
+        self,
+        models: Iterable[str],
+        is_loaded: Callable[[str], Awaitable[bool]],
+        load: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`load` raises a ComponentError that says why it cannot."""
+        self.models = frozenset(models)
+        self._is_loaded, self._load = is_loaded, load
+        self._loads: dict[str, asyncio.Task[str]] = {}
+        """What runs, or has failed in the last PAUSE_S; each returns what is wrong."""
+
+    async def need(self, model: str) -> None:
+        """Load a component, unless the server has it, or raise a ComponentError."""
+        if model not in self._loads:
+            self._loads[model] = asyncio.create_task(self._loaded(model))
+        # A request that is given up leaves the load to the others.
+        if problem := await asyncio.shield(self._loads[model]):
+            raise ComponentError(problem)
+
+    async def _loaded(self, model: str) -> str:
+        loop = asyncio.get_running_loop()
+        began, pause_s = loop.time(), 0.0
+        try:
+            if not await self._is_loaded(model):
+                logger.info("component %s is being loaded: a request needs it", model)
+                await self._load(model)
+                logger.info("component %s is loaded after %.1f s", model, loop.time() - began)
+            return ""
+        except ComponentError as error:
+            pause_s = PAUSE_S
+            logger.error("component %s cannot be loaded: %s", model, error)
+            return (
+                f"model {model} cannot be loaded: {error}; see the server's log. It is loaded "
+                f"again by a request in {PAUSE_S:g} s or later"
+            )
+        finally:
+            loop.call_later(pause_s, self._loads.pop, model, None)
 
 
 class Failover:
@@ -105,7 +149,7 @@ class Failover:
         return sorted(self._on_demand.models if self._on_demand else ())
 
     async def need(self, models: Iterable[str]) -> None:
-        """Load those of these that are loaded on demand, all at once, or raise a ComponentError."""
+        """Load the components that are loaded on demand, all at once, or raise a ComponentError."""
         if not self._on_demand:
             return
         lacking = self._on_demand.models.intersection(models) - self._known
@@ -150,7 +194,7 @@ class Failover:
             except (ComponentAwayError, MissingModelError) as error:
                 if isinstance(error, MissingModelError) and model not in self._known:
                     raise
-                self._found_away(model, began)
+                self._mark_away(model, began)
                 if call.continues_stream:
                     raise ComponentAwayError(f"{error}: START the stream again") from error
                 is_hung = isinstance(error, ComponentHungError)
@@ -173,12 +217,12 @@ class Failover:
     async def _try(self, call: Call, proceed: Send) -> Outputs:
         """Make a call; its answer lets the others through."""
         model, began = call.model, _now()
-        found = await proceed(call)
+        outputs = await proceed(call)
         self._known.add(model)
         absence = self._absences.get(model)
         if absence is not None and not absence.is_open and began >= absence.tried_at:
             self._let_through(model, absence, is_back=True)
-        return found
+        return outputs
 
     async def _back(self, model: str) -> None:
         """Wait until a call may be made; raise ComponentAwayError if the component stays away."""
@@ -206,7 +250,7 @@ class Failover:
             self._probes[model] = now, asyncio.create_task(self._components.is_loaded(model))
         return await asyncio.shield(self._probes[model][1])
 
-    def _found_away(self, model: str, called: float) -> None:
+    def _mark_away(self, model: str, called: float) -> None:
         """Let calls of a component wait, unless calls were let through since this one was made."""
         if called < self._back_at.get(model, -math.inf):
             return

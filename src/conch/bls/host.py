@@ -10,10 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from conch.bls.access_log import AccessRecord
 from conch.bls.call import UNLOADED, Components
 from conch.bls.runtime import Runtime
-from conch.bls.service import Message, Responder, Service
+from conch.bls.service import AccessRecord, Message, Responder, Service
 from conch.wire.entry_points import HEALTH
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 
@@ -28,7 +27,6 @@ class RequestComponents(Components, Protocol):
 
     def close(self, failure: TranscriptionError | None) -> None:
         """Refuse further calls, once and before the last answer, which may be an error."""
-        ...
 
 
 class Host:
@@ -53,7 +51,6 @@ class Host:
         self._thread.start()
 
     def start(self, message: Message, responder: Responder) -> None:
-        """Start to answer a request, without waiting for it."""
         answer = self._answer(message, responder)
         answering = asyncio.run_coroutine_threadsafe(answer, self._loop)
         self._answering.add(answering)

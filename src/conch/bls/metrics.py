@@ -130,4 +130,4 @@ def outcome(error: BaseException) -> str:
     """Return the label `outcome` of a request that ends with this error."""
     if not isinstance(error, Exception):  # the task or the generator was closed
         return "cancelled"
-    return next((name for kind, name in _OUTCOMES.items() if isinstance(error, kind)), "internal")
+    return next((name for base, name in _OUTCOMES.items() if isinstance(error, base)), "internal")

@@ -3,7 +3,8 @@
 The process of `speech` has the event loop, the limits and the order of all requests.
 `speech_stream` and further names of `speech` are separate models in Triton, with separate
 processes. They pass each request on over a local socket: a BLS call would hold a thread of Triton's
-pool for the length of the request, and has one answer only. `relay_server` is the other end.
+pool for the length of the request, and has one answer only. `Relay` is the end that hands over, and
+`RelayServer` the end that answers.
 
 A frame `request` goes to the host. Frames `answer` and at most one `error` come back, then `end`.
 A frame `cancel` goes to the host when the client gives up.
@@ -13,16 +14,18 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from queue import SimpleQueue
+from typing import Any
 
-from conch.bls.access_log import AccessRecord
 from conch.bls.call import UNLOADED
 from conch.bls.channel import POLL_S, FrameChannel, Header, Trusts, encoded, peer_of
-from conch.bls.service import Message, Responder
+from conch.bls.service import AccessRecord, Answer, Message, Responder, Start
 from conch.component import Array
 from conch.wire.errors import (
     InternalError,
@@ -31,6 +34,7 @@ from conch.wire.errors import (
     TranscriptionError,
     from_wire,
     public_error,
+    to_wire,
 )
 
 logger = logging.getLogger(__name__)
@@ -39,6 +43,8 @@ PATIENCE_S = 15.0
 """Longest wait of a request for a host that is being loaded, in seconds."""
 WATCH_S = 0.5
 """Seconds between two checks for clients that have given up: each check asks Triton."""
+LATE_S = 1.0
+"""Seconds without the address after which an error is logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class RelayConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingRequest:
     responder: Responder
     record: AccessRecord
 
@@ -73,7 +79,7 @@ class Relay:
         self._numbers = count()
         self._lock = threading.Lock()
         self._channel: FrameChannel | None = None
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _PendingRequest] = {}
         """Requests that the host has, by number."""
         self._arrived: SimpleQueue[tuple[Message, Responder] | None] = SimpleQueue()
         self._closing = threading.Event()
@@ -85,7 +91,6 @@ class Relay:
             thread.start()
 
     def start(self, message: Message, responder: Responder) -> None:
-        """Start to answer a request, without waiting for it."""
         self._arrived.put((message, responder))
 
     def close(self) -> None:
@@ -109,16 +114,16 @@ class Relay:
         if (item := self._arrived.get()) is None:
             return False
         message, responder = item
-        waiting = _Waiting(responder, AccessRecord(message.request_id, message.model))
+        waiting = _PendingRequest(responder, AccessRecord(message.request_id, message.model))
         try:
             self._hand_over(message, waiting)
         except Exception as error:
             waiting.refuse(public_error(error))
         return True
 
-    def _hand_over(self, message: Message, waiting: _Waiting) -> None:
+    def _hand_over(self, message: Message, waiting: _PendingRequest) -> None:
         number = next(self._numbers)
-        header = {"kind": "request", "number": number, "message": message.asked()}
+        header = {"kind": "request", "number": number, "message": message.header_fields()}
         frame = encoded(header, message.read_inputs())
         until = time.monotonic() + self._patience_s
         while True:
@@ -155,16 +160,16 @@ class Relay:
         )
 
     def _received(self, header: Header, tensors: Mapping[str, Array]) -> None:
-        number, kind = header["number"], header["kind"]
+        number, frame_type = header["number"], header["kind"]
         with self._lock:
             waiting = self._waiting.get(number)
-            if kind == "end":
+            if frame_type == "end":
                 self._waiting.pop(number, None)
         if waiting is None:
             return
-        if kind == "end":
+        if frame_type == "end":
             waiting.responder.end()
-        elif kind == "answer":
+        elif frame_type == "answer":
             waiting.responder.send(tensors)
         else:
             text = header["error"]
@@ -208,3 +213,138 @@ def _has_cancelled(responder: Responder) -> bool:
     except Exception:
         logger.exception("whether a client has given up could not be checked")
         return False
+
+
+class RelayServer:
+    """Takes requests of other processes for a host."""
+
+    def __init__(self, address: str, start: Start, trusts: Trusts) -> None:
+        """Wait on a thread for processes that `trusts` accepts; `start` gets their requests."""
+        self._address, self._start, self._trusts = address, start, trusts
+        self._is_draining = False
+        self._closing = threading.Event()
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._peers: set[_Peer] = set()
+        self._thread = threading.Thread(target=self._run, name="relay-server", daemon=True)
+        self._thread.start()
+
+    def drain(self, timeout_s: float) -> None:
+        """Refuse further requests, and wait for those in flight, which Triton does not know."""
+        self._is_draining = True
+        until = time.monotonic() + timeout_s
+        while any(peer.clients for peer in list(self._peers)) and time.monotonic() < until:
+            time.sleep(POLL_S)
+
+    def close(self) -> None:
+        """Send the answers made so far, and end all connections."""
+        self._is_draining = True
+        self._closing.set()
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+        for peer in list(self._peers):
+            peer.close()
+
+    def _run(self) -> None:
+        late = time.monotonic() + LATE_S
+        # The process that this one replaces may keep the address for a moment.
+        while not _succeeds(lambda: self._socket.bind(self._address)):
+            if self._closing.wait(POLL_S):
+                return
+            if time.monotonic() > late:
+                logger.error("another process has the address %r", self._address)
+                late = float("inf")
+        self._socket.listen()
+        while not self._closing.is_set():
+            try:
+                self._accept()
+            except OSError:
+                if not self._closing.wait(POLL_S):
+                    logger.exception("another process could not be connected")
+
+    def _accept(self) -> None:
+        connection, _ = self._socket.accept()
+        if self._trusts(*peer_of(connection)):
+            _Peer(connection, self._taken, self._peers)
+        else:
+            logger.error("a process that is not part of this server tried to hand over requests")
+            connection.close()
+
+    def _taken(self, message: Message, responder: Responder) -> None:
+        if self._is_draining:
+            raise OverloadedError(UNLOADED)
+        self._start(message, responder)
+
+
+class _Peer:
+    """Another process that hands over requests."""
+
+    def __init__(self, connection: socket.socket, taken: Start, peers: "set[_Peer]") -> None:
+        self.clients: dict[int, _RemoteClient] = {}
+        self._taken, self._peers = taken, peers
+        # A thread for this peer: the event loop must not wait for one that does not read.
+        self._sender = ThreadPoolExecutor(1, thread_name_prefix="relay-answers")
+        self._channel = FrameChannel(connection, self._received, self._closed)
+        peers.add(self)
+        self._channel.start()
+
+    def send(self, header: Header, tensors: Mapping[str, Array] | None = None) -> None:
+        """Send a frame later, in order; it is dropped if the peer has gone."""
+        with suppress(RuntimeError):  # the peer has gone
+            self._sender.submit(_succeeds, partial(self._channel.send, encoded(header, tensors)))
+
+    def close(self) -> None:
+        """Send the remaining frames, and end the connection."""
+        self._sender.shutdown()
+        self._channel.close()
+
+    def _received(self, header: Header, tensors: Mapping[str, Array]) -> None:
+        number = header["number"]
+        if header["kind"] == "cancel":
+            if client := self.clients.get(number):
+                client.has_cancelled = True
+            return
+        client = self.clients[number] = _RemoteClient(self, number)
+        try:
+            plain = {**header["message"], "outputs": tuple(header["message"]["outputs"])}
+            self._taken(Message(**plain, read_inputs=lambda: tensors), client)
+        except Exception as error:
+            client.fail(public_error(error))
+            client.end()
+
+    def _closed(self, channel: FrameChannel) -> None:
+        for client in list(self.clients.values()):
+            client.has_cancelled = True
+        self._sender.shutdown(wait=False, cancel_futures=True)
+        self._peers.discard(self)
+
+
+class _RemoteClient:
+    """Answers a request of another process; see `conch.bls.service.Responder`."""
+
+    def __init__(self, peer: _Peer, number: int) -> None:
+        self._peer, self._number = peer, number
+        self.has_cancelled = False
+
+    def is_cancelled(self) -> bool:
+        return self.has_cancelled
+
+    def send(self, answer: Answer) -> None:
+        self._peer.send({"kind": "answer", "number": self._number}, answer)
+
+    def fail(self, error: TranscriptionError) -> None:
+        self._peer.send({"kind": "error", "number": self._number, "error": to_wire(error)})
+
+    def end(self) -> None:
+        self._peer.clients.pop(self._number, None)
+        self._peer.send({"kind": "end", "number": self._number})
+
+
+def _succeeds(act: Callable[[], Any]) -> bool:
+    """Call a function on a socket; return whether it raised no OSError."""
+    try:
+        act()
+    except OSError:
+        return False
+    return True

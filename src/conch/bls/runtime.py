@@ -4,22 +4,19 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 
 from conch.bls.admission import Admission
-from conch.bls.call import Components, Policy
+from conch.bls.call import Components, Deadline, Policy
 from conch.bls.calls import Calls
 from conch.bls.concurrency import ConcurrencyLimits, WithoutWaiting
-from conch.bls.config import BlsConfig
-from conch.bls.deadline import Deadline
-from conch.bls.failover import Failover
+from conch.bls.config import BlsConfig, OwnComponents
+from conch.bls.failover import Failover, OnDemand
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
-from conch.bls.on_demand import OnDemand
-from conch.bls.traits import OwnComponents
 from conch.families import VOICES
 from conch.wire.entry_points import Health
 from conch.wire.named_models import named_models
 
 
 class Runtime:
-    """What all requests of a process share."""
+    """Limits, failover and metrics of a process, which its requests share."""
 
     def __init__(
         self,
@@ -51,7 +48,7 @@ class Runtime:
 
     @property
     def health(self) -> Health:
-        """Return what the server can do now."""
+        """Return the components that are away or on demand, and the named models."""
         on_demand = tuple(self.failover.on_demand)
         voices = (os.environ[VOICES],) if VOICES in os.environ else ()
         return Health(tuple(self.failover.away), on_demand, tuple(sorted(self.named)), voices)

@@ -1,23 +1,27 @@
-"""The interface of a BLS service: it reads a request, runs it with calls, and yields answers."""
+"""The interface of a BLS service: requests, answers, and their lines in the access log."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
-from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.metrics import Metric
 from conch.component import Array
-from conch.wire.errors import TranscriptionError
+from conch.wire.access import MAX_ERROR, log_access
+from conch.wire.errors import OverloadedError, RequestCancelledError, TranscriptionError
+from conch.wire.result import Stage
 
 Answer = Mapping[str, Array]
 """Output tensors by name, with the batch dimension first where the service has one."""
+NO_MODE = "none"
+"""Mode of a request that has no path yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a request says besides its tensors."""
+class RequestHeader:
+    """The fields of a request besides its tensors."""
 
     model: str = ""
     outputs: tuple[str, ...] = ()
@@ -39,13 +43,13 @@ class Asked:
     arrived: float = field(default_factory=time.monotonic)
     """When the request arrived, on this machine's monotonic clock."""
 
-    def asked(self) -> dict[str, Any]:
-        """Return these fields by name."""
-        return {item.name: getattr(self, item.name) for item in fields(Asked)}
+    def header_fields(self) -> dict[str, Any]:
+        """Return the fields of this class by name; a subclass has more."""
+        return {item.name: getattr(self, item.name) for item in fields(RequestHeader)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message(Asked):
+class Message(RequestHeader):
     """A request as it reaches a BLS model."""
 
     read_inputs: Callable[[], Mapping[str, Array]]
@@ -57,17 +61,76 @@ class Responder(Protocol):
 
     def is_cancelled(self) -> bool:
         """Return whether the client has given up."""
-        ...
 
     def send(self, answer: Answer) -> None: ...
 
     def fail(self, error: TranscriptionError) -> None:
         """Send an error; only `end` may follow."""
-        ...
 
     def end(self) -> None:
         """End the answers. This is the last call."""
-        ...
+
+
+class AccessRecord:
+    """The line of a request or a stream in the access log, as it grows.
+
+    It has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, an error's
+    code, or how a live stream ended), `audio_s`, `ms` since its beginning, the service's own
+    fields, `path` (components in order of first use), `calls` (their number), `call_ms` (time in
+    them, queues included), and `error` (the message).
+    """
+
+    def __init__(self, request_id: str, model: str, mode: str = NO_MODE) -> None:
+        """`request_id` is safe in a log."""
+        self._request_id, self._model, self.mode = request_id, model, mode
+        self._began = time.perf_counter()
+        self._stages: dict[str, Stage] = {}
+        self._is_logged = False
+        self.audio_s = 0.0
+        self.fields: dict[str, int] = {}
+
+    def called(self, stages: Mapping[str, Stage]) -> None:
+        """Add the calls that were made for an answer, as `Calls.stages` counts them."""
+        for model, stage in stages.items():
+            if model != "total":
+                self._stages[model] = self._stages.get(model, Stage(0, 0.0)) + stage
+
+    def leave_out(self) -> None:
+        """Write no line: the request is part of a stream, which has one, or a health check."""
+        self._is_logged = True
+
+    def log(self, error: BaseException | None = None, outcome: str = "ok") -> None:
+        """Write the line, unless it is written; without an error it has `outcome`."""
+        if self._is_logged:
+            return
+        self._is_logged = True
+        stages = self._stages.values()
+        fields = {
+            "request": self._request_id,
+            "model": self._model,
+            "mode": self.mode,
+            "outcome": outcome if error is None else code_of(error),
+            "audio_s": round(self.audio_s, 3),
+            "ms": round((time.perf_counter() - self._began) * 1000, 3),
+            **self.fields,
+            "path": list(self._stages),
+            "calls": sum(stage.calls for stage in stages),
+            "call_ms": round(sum(stage.ms for stage in stages), 3),
+        }
+        # The message of any other error may be confidential; only the server's log has it.
+        if isinstance(error, TranscriptionError):
+            fields["error"] = str(error)[:MAX_ERROR]
+        log_access(fields)
+
+
+def code_of(error: BaseException) -> str:
+    """Return the code that the client gets for an error."""
+    if isinstance(error, TranscriptionError):
+        return error.code
+    if isinstance(error, asyncio.CancelledError):  # the model is being unloaded
+        return OverloadedError.code
+    is_closed = isinstance(error, GeneratorExit)
+    return RequestCancelledError.code if is_closed else TranscriptionError.code
 
 
 Start = Callable[[Message, Responder], None]
@@ -81,11 +144,9 @@ class Service(Protocol[Request]):
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
         """Functions that return the present values of metrics."""
-        ...
 
     def parse(self, message: Message) -> Request:
         """Read a request; raise a TranscriptionError if it is wrong."""
-        ...
 
     def run(
         self, request: Request, components: Components, record: AccessRecord
@@ -95,8 +156,6 @@ class Service(Protocol[Request]):
         `components` are for its calls, and `record` is its line in the access log. If it fails,
         raise a TranscriptionError; no answer follows.
         """
-        ...
 
     async def close(self, timeout_s: float) -> None:
         """Free the service's state in the components, in `timeout_s` seconds at most."""
-        ...

@@ -49,7 +49,7 @@ def readable() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ModelSummary:
     """A model in a folder, as its files describe it."""
 
     languages: int | None
@@ -57,9 +57,9 @@ class Found:
     size: int
     """Bytes of all files."""
     family: str = ""
-    """What kind of model it is, in words; empty where only one kind has the files."""
+    """Family of the model, in words; empty where only one kind has the files."""
     features: str = ""
-    """What its encoder takes, in words; empty where it is always the same."""
+    """Input of its encoder, in words; empty where it is always the same."""
     units: int | None = None
     """Number of its output units, where the files say so."""
     is_live: bool = False
@@ -78,12 +78,12 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
         if size != file.size:
             raise UnfitModelError(f"its {name} has {size} bytes, not {file.size}")
         # A run that serves one model reads its files once for this: 0.1 s for base.
-        if (found := sha256_of(folder / name)) != file.sha256:
-            raise UnfitModelError(f"the sha256 of its {name} is {found}, expected {file.sha256}")
+        if (digest := sha256_of(folder / name)) != file.sha256:
+            raise UnfitModelError(f"the sha256 of its {name} is {digest}, expected {file.sha256}")
 
 
 @readable()
-def check_folder(folder: Path) -> Found:
+def check_folder(folder: Path) -> ModelSummary:
     """Check that a folder is a Whisper with all that a server reads; return what it describes.
 
     Raise an UnfitModelError if a file is missing, cut short or of another kind of model.
@@ -96,11 +96,11 @@ def check_folder(folder: Path) -> Found:
     size = size_of(folder)
     is_multilingual = vocabulary >= _MULTILINGUAL_VOCABULARY
     languages = sum(bool(_LANGUAGE.fullmatch(token)) for token in tokens)
-    return Found(languages if is_multilingual else 1, size)
+    return ModelSummary(languages if is_multilingual else 1, size)
 
 
 @readable()
-def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
+def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> ModelSummary:
     """Check that a folder has all files of one of several layouts, of a model of one language.
 
     Raise an UnfitModelError if files are missing.
@@ -109,7 +109,7 @@ def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
     if nearest := min(lacking, key=len):
         layout = layouts[lacking.index(nearest)]
         raise UnfitModelError(f"it lacks {_and(nearest)}", 1 - len(nearest) / len(layout))
-    return Found(1, size_of(folder))
+    return ModelSummary(1, size_of(folder))
 
 
 @readable()
@@ -126,7 +126,6 @@ def check_weights_are_here(folder: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -134,11 +133,11 @@ def _check_files(folder: Path) -> None:
     lacking = [name for name in _NEEDED if not (folder / name).is_file()]
     if "model.bin" in lacking and any((folder / name).is_file() for name in _HUGGING_FACE):
         config = folder / "config.json"
-        found = read_json(config, dict, "JSON object") if config.is_file() else {}
+        content = read_json(config, dict, "JSON object") if config.is_file() else {}
         raise UnfitModelError(
             "it is in Hugging Face's format, not in CTranslate2's; make one that is: "
             f"conch models convert {folder}",
-            float(found.get("model_type") == "whisper"),
+            float(content.get("model_type") == "whisper"),
         )
     if not any((folder / name).is_file() for name in _VOCABULARIES):
         lacking.append(" or ".join(_VOCABULARIES))
@@ -183,10 +182,10 @@ def _shape(file: BinaryIO, size: int) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
-def _number(file: BinaryIO, kind: str) -> int:
-    code = f"<{kind}"
-    (found,) = struct.unpack(code, file.read(struct.calcsize(code)))
-    return int(found)
+def _number(file: BinaryIO, code: str) -> int:
+    layout = f"<{code}"
+    (number,) = struct.unpack(layout, file.read(struct.calcsize(layout)))
+    return int(number)
 
 
 def _string(file: BinaryIO) -> str:
@@ -214,8 +213,8 @@ def _check_tokenizer(folder: Path, tokens: Mapping[str, int], vocabulary: int) -
             f"its model.bin has {vocabulary} tokens and its vocabulary {len(texts)}: they are of "
             "different models"
         )
-    place = tokens[_START]
-    if place >= len(texts) or texts[place] != _START:
+    start = tokens[_START]
+    if start >= len(texts) or texts[start] != _START:
         raise UnfitModelError(
             "its tokenizer.json and its vocabulary number the tokens differently: they are of "
             "different models"
@@ -230,15 +229,15 @@ def _vocabulary(folder: Path) -> list[str]:
     return list(map(str, read_json(path, list, "list of tokens")))
 
 
-def read_json(path: Path, kind: type, what: str) -> Any:
-    """Return the content of a JSON file of a kind, or raise an UnfitModelError that says `what`."""
+def read_json(path: Path, expected: type, what: str) -> Any:
+    """Return a JSON file's content; raise an UnfitModelError unless it is `expected`, a `what`."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise UnfitModelError(f"its {path.name} is broken: {error}") from None
-    if not isinstance(found, kind):
+    if not isinstance(content, expected):
         raise UnfitModelError(f"its {path.name} is no {what}")
-    return found
+    return content
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -246,12 +245,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text("utf-8"))
+        content = yaml.safe_load(path.read_text("utf-8"))
     except (ValueError, yaml.YAMLError) as error:
         raise UnfitModelError(f"its {path.name} is broken: {error!s:.200}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UnfitModelError(f"its {path.name} is no list of names and values")
-    return found
+    return content
 
 
 def _and(names: list[str]) -> str:

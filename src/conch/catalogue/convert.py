@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conch.cache import alone_with
 from conch.catalogue.checks import UnfitModelError, check_folder
-from conch.catalogue.places import home
+from conch.catalogue.models import home
 from conch.families import KNOWN_MODELS
 from conch.packaged import install
 from conch.whole import made_whole
@@ -78,17 +78,19 @@ def _check_source(folder: Path) -> None:
         )
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
-        kind = config.get("model_type")
+        model_type = config.get("model_type")
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(
             f"{folder} is not in Hugging Face's format: its config.json cannot be read: {error}"
         ) from None
-    _check_kind(str(folder), kind)
+    _check_model_type(str(folder), model_type)
 
 
-def _check_kind(source: str, kind: object) -> None:
-    if kind != "whisper":
-        raise ConfigError(f"{source} is no Whisper: its config.json has model_type {kind!r:.40}")
+def _check_model_type(source: str, model_type: object) -> None:
+    if model_type != "whisper":
+        raise ConfigError(
+            f"{source} is no Whisper: its config.json has model_type {model_type!r:.40}"
+        )
 
 
 def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) -> None:
@@ -102,7 +104,7 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
 
     try:
         if not is_local:
-            _check_kind(source, transformers.AutoConfig.from_pretrained(source).model_type)
+            _check_model_type(source, transformers.AutoConfig.from_pretrained(source).model_type)
         has_file = not is_local or (Path(source) / "tokenizer.json").is_file()
         converter = TransformersConverter(
             source,

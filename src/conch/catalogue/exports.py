@@ -1,23 +1,46 @@
-"""Files of exported models, of whatever family: which one is taken, its header, its tokens."""
+"""The files of exported models: networks and their headers, tokens, and what an encoder keeps."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.onnx_header import FLOAT16, GraphHeader, read_header
+from conch.catalogue.onnx_header import FLOAT16, GraphHeader, Value, read_header
 from conch.wire.errors import ConfigError
 
 PRECISIONS = ("float32", "int8")
 BLANKS = ("<blk>", "<blank>", "<eps>")
 TOKENS = "tokens.txt"
 _INT8, _HALF = re.compile(r"[._-](int8|quant|quantized)\b"), re.compile(r"[._-]fp16\b")
+Features = Literal["kaldi", "kaldi of 16 bits", "kaldi by default", "nemo", "waveform"]
+"""What an encoder takes: log-mel features of Kaldi with icefall's settings, from samples in [-1, 1]
+or in [-32768, 32767], as sherpa-onnx feeds WeNet's; those of 16 bits with Kaldi's own settings, as
+WeNet; those of NeMo; or the samples themselves."""
+_KALDI = (
+    "windows of 25 ms (povey) that are mirrored at the edges (snip_edges=false), filters from 20 "
+    "to 7600 Hz, no dither, samples in "
+)
+_SETTINGS = {
+    "kaldi": f"{_KALDI}[-1, 1]",
+    "kaldi of 16 bits": f"{_KALDI}[-32768, 32767]",
+    "kaldi by default": "windows of 25 ms (povey) inside the audio (snip_edges=true), filters from "
+    "20 to 8000 Hz, no dither, samples in [-32768, 32767]",
+    "nemo": "windows of 25 ms (hann) that are mirrored at the edges, filters of Slaney from 0 to "
+    "8000 Hz, the mean not removed, samples in [-1, 1]",
+    "waveform": "16 kHz, in [-1, 1]",
+}
+"""How the features are computed, besides the number of filters."""
+_WHOLE = 100_000
+"""Frames of the one chunk of a recording."""
+NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class OnnxNetwork:
     """A network of a folder, as a model of its own."""
 
     part: str
@@ -25,7 +48,7 @@ class Network:
     path: Path
     header: GraphHeader
     takes: str
-    """What its caller computes, in words."""
+    """Input that its caller computes, in words."""
     keeper: str = ""
     """The component that keeps what it heard from call to call; empty where nothing is kept."""
 
@@ -39,31 +62,28 @@ def check_precision(precision: str) -> None:
 
 def files_in(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a name in a folder, or in the folders inside it, as Vosk has them."""
-    for place in (pattern, f"*/{pattern}"):
-        if found := sorted(path for path in folder.glob(place) if path.is_file()):
-            return found
+    for glob in (pattern, f"*/{pattern}"):
+        if files := sorted(path for path in folder.glob(glob) if path.is_file()):
+            return files
     return []
 
 
 def chosen_file(folder: Path, part: str, precision: str) -> Path | None:
-    """Return the file of a part whose name has it in it; None without one.
-
-    Of several it is that in float32, or with the `precision` int8 that in int8.
-    """
+    """Return the file whose name has a part in it, see `of_precision`; None without one."""
     return of_precision(files_in(folder, f"*{part}*.onnx"), part, precision)
 
 
 def of_precision(files: Sequence[Path], part: str, precision: str) -> Path | None:
-    """Return the one of files for the same `part` that has a precision; see `chosen_file`."""
+    """Return the file in a precision, or else in another one, of those for one `part`."""
     int8 = [path for path in files if _INT8.search(path.name)]
     half = [path for path in files if _HALF.search(path.name)]
     plain = [path for path in files if path not in (*int8, *half)]
     first, second = (int8, plain) if precision == "int8" else (plain, int8)
-    found = first or second or half
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
+    matching = first or second or half
+    if len(matching) > 1:
+        names = ", ".join(path.name for path in matching)
         raise UnfitModelError(f"it has several files for the {part}: {names}; leave one of them")
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def header_of(path: Path) -> GraphHeader:
@@ -77,7 +97,7 @@ def header_of(path: Path) -> GraphHeader:
     for name in sorted(header.external):
         if not (path.parent / name).is_file():
             raise UnfitModelError(f"it lacks {name}, which holds weights of {path.name}")
-    if any(item.kind == FLOAT16 for item in (*header.inputs, *header.outputs)):
+    if any(item.element_type == FLOAT16 for item in (*header.inputs, *header.outputs)):
         raise UnfitModelError(
             f"its {path.name} takes float16, which needs a GPU: export it in float32 or int8"
         )
@@ -95,7 +115,7 @@ def whole_number(header: GraphHeader, path: Path, key: str, least: int = 1) -> i
 
 
 def read_tokens(path: Path, size: int, part: str = "joiner", *, blank: int = 0) -> tuple[str, ...]:
-    """Return the symbols of a model whose unit `blank` is that; see `read_symbols`."""
+    """Return the symbols of a model; check that its blank is unit `blank`. See `read_symbols`."""
     symbols = read_symbols(path, size, part)
     for unit, text in enumerate(symbols):
         if unit != blank and text in BLANKS:
@@ -133,3 +153,206 @@ def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
             "are of different models"
         )
     return tuple(symbols[unit] for unit in range(size))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A tensor that a streaming encoder carries from chunk to chunk."""
+
+    name: str
+    element_type: int
+    shape: tuple[int, ...]
+    """Shape for one stream."""
+    axis: int
+    counts: int = 0
+    """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
+    start: int = 0
+    """Its value before the first chunk."""
+    is_bare: bool = False
+    """Whether the encoder, which hears one stream alone, takes it without its first axis."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcousticEncoder:
+    """A network that hears features."""
+
+    path: Path
+    header: GraphHeader
+    features: Features = "kaldi"
+    num_mels: int = 80
+    is_normalised: bool = False
+    """Whether each feature is normalised over the whole recording."""
+    takes_batches: bool
+    states: tuple[State, ...] = ()
+    """Empty for an encoder of whole recordings."""
+    chunk: int = 0
+    """Feature frames that one run of a streaming encoder reads."""
+    shift: int = 0
+    """Feature frames from one run to the next."""
+    left: int = 0
+    """Frames of output before a chunk that its attention sees, if the caller masks them."""
+    subsampling: int = 4
+    """Feature frames, or samples, of a frame of output."""
+    takes_rest: bool = False
+    """Whether the last chunk may be shorter, so that no silence is heard behind the audio."""
+    frames_last: bool = False
+    """Whether its output is `[N, size, frames]`: that for a joiner of NeMo."""
+
+    @property
+    def is_live(self) -> bool:
+        return bool(self.states)
+
+    @property
+    def takes(self) -> str:
+        """Input of the encoder, in words."""
+        if self.features == "waveform":
+            return "the waveform"
+        maker = "NeMo" if self.features == "nemo" else "Kaldi"
+        return f"{self.num_mels} mel filters of {maker}, every 10 ms"
+
+    @property
+    def settings(self) -> str:
+        """How the features are computed, in words."""
+        text = _SETTINGS[self.features]
+        if self.frames_last and not self.is_live:
+            text = text.replace("hann", "povey").replace("8000", "7600")
+        whole = "; mean 0 and variance 1 over the recording"
+        return f"{text}{whole}" if self.is_normalised else text
+
+    @property
+    def window(self) -> int:
+        """Feature frames of one frame of a chunk's output."""
+        return self.chunk - self.shift + self.subsampling
+
+
+def read_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
+    """Return the encoder of a file as icefall exports it, or raise an UnfitModelError."""
+    if header.metadata.get("feature"):
+        raise UnfitModelError(
+            f"its {path.name} takes features of {header.metadata['feature']!r:.40}, not of Kaldi"
+        )
+    x, *others = header.inputs
+    if len(x.dims) != 3:
+        raise UnfitModelError(
+            f"its {path.name} takes {x.name}{list(x.dims)}, not [N, frames, mels]"
+        )
+    is_live = len(others) > 1
+    shift = whole_number(header, path, "decode_chunk_len") if is_live else 0
+    return AcousticEncoder(
+        path=path,
+        header=header,
+        num_mels=x.dims[2] if isinstance(x.dims[2], int) else 80,
+        states=_states(header, path.name, shift) if is_live else (),
+        takes_batches=isinstance(x.dims[0], str),
+        chunk=whole_number(header, path, "T") if is_live else 0,
+        shift=shift,
+    )
+
+
+def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
+    """Return the encoder of a file as sherpa-onnx exports NeMo's, or raise an UnfitModelError."""
+    x = header.inputs[0]
+    normalises = header.metadata.get("normalize_type", "")
+    if header.metadata.get("is_giga_am", "0") != "0" or normalises not in ("", "NA", "per_feature"):
+        raise UnfitModelError(
+            f"its {path.name} takes features of another kind than NeMo's with normalize_type "
+            "per_feature or without any"
+        )
+    encoder = AcousticEncoder(
+        path=path,
+        header=header,
+        features="nemo",
+        num_mels=x.dims[1] if isinstance(x.dims[1], int) else 80,
+        is_normalised=normalises == "per_feature",
+        takes_batches=isinstance(x.dims[0], str),
+        subsampling=whole_number(header, path, "subsampling_factor"),
+    )
+    names = [item.name for item in header.inputs[1:]]
+    more = sorted({*names} - {"length", *NEMO_STATES})
+    if len(header.outputs) < 3 and len(names) == 1:
+        return encoder
+    if more:
+        raise UnfitModelError(f"its {path.name} takes {', '.join(more)} too, which is not known")
+    lacking = {"length", *NEMO_STATES} - {*names}
+    if lacking or encoder.is_normalised:
+        raise UnfitModelError(
+            f"its {path.name} takes no {', '.join(sorted(lacking))}"
+            if lacking
+            else f"its {path.name} takes normalised features, which live audio has not"
+        )
+    sizes = {
+        name: [whole_number(header, path, f"{name}_dim{axis}") for axis in (1, 2, 3)]
+        for name in NEMO_STATES[:2]
+    }
+    return replace(
+        encoder,
+        states=tuple(
+            State(item.name, item.element_type, (1, *sizes.get(item.name, ())), 0)
+            for item in header.inputs
+            if item.name in NEMO_STATES
+        ),
+        chunk=whole_number(header, path, "window_size"),
+        shift=whole_number(header, path, "chunk_shift"),
+    )
+
+
+def with_caches(encoder: AcousticEncoder, attention: str, convolution: str) -> AcousticEncoder:
+    """Return a WeNet encoder with caches of these names, or raise an UnfitModelError."""
+    header, path = encoder.header, encoder.path
+    number = partial(whole_number, header, path)
+
+    inputs = {item.name: item for item in header.inputs}
+    lacking = {"offset", attention, convolution} - inputs.keys()
+    if lacking:
+        raise UnfitModelError(f"its {path.name} takes no {' and no '.join(sorted(lacking))}")
+    # Negative: it sees all chunks before. Without chunks it hears whole recordings.
+    is_open = header.metadata.get("left_chunks", "").startswith("-")
+    frames = number("chunk_size") if header.metadata.get("chunk_size") != "-1" else _WHOLE
+    size, left = number("output_size"), 0 if is_open else frames * number("left_chunks", 0)
+    layers, heads = number("num_blocks"), number("head")
+    types = {name: item.element_type for name, item in inputs.items()}
+    attention_shape = (1, layers, heads, left, 2 * (size // heads))
+    convolution_shape = (layers, 1, size, number("cnn_module_kernel") - 1)
+    is_scalar = not inputs["offset"].dims
+    return replace(
+        encoder,
+        states=(
+            State(attention, types[attention], attention_shape, 0, is_bare=True),
+            State(convolution, types[convolution], convolution_shape, 1),
+            State("offset", types["offset"], (1,), 0, frames, start=left, is_bare=is_scalar),
+        ),
+        chunk=(frames - 1) * encoder.subsampling + number("right_context") + 1,
+        shift=frames * encoder.subsampling,
+        left=left,
+    )
+
+
+def _states(encoder: GraphHeader, file: str, shift: int) -> tuple[State, ...]:
+    """Return the states of a streaming encoder: its inputs but the first, by the same outputs."""
+    x, *inputs = encoder.inputs
+    num_counters = len(inputs) - (len(encoder.outputs) - 1)
+    counters = {item.name for item in inputs if item.name == "processed_lens" and num_counters == 1}
+    if num_counters != len(counters):
+        raise UnfitModelError(
+            f"its {file} takes {len(inputs)} states and gives {len(encoder.outputs) - 1}"
+        )
+    return tuple(
+        replace(state, counts=shift) if state.name in counters else state
+        for state in (state_of(item, x.dims[0], file) for item in inputs)
+    )
+
+
+def state_of(item: Value, batch: int | str, file: str) -> State:
+    """Return the state of an input whose next value the encoder in `file` writes.
+
+    The streams are along the axis of size `batch`. Raise an UnfitModelError for unknown sizes.
+    """
+    axes = [axis for axis, size in enumerate(item.dims) if size == batch]
+    shape = tuple(1 if size == batch else size for size in item.dims)
+    sizes = [size for size in shape if isinstance(size, int)]
+    if not axes or len(sizes) < len(shape):
+        raise UnfitModelError(
+            f"its {file} takes {item.name}{list(item.dims)}, whose sizes are not known but for "
+            f"the number of streams, {batch}"
+        )
+    return State(item.name, item.element_type, tuple(sizes), axes[0])

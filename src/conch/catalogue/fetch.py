@@ -15,7 +15,7 @@ from typing import IO
 
 from conch.cache import alone_with
 from conch.catalogue.checks import UnfitModelError, check_known
-from conch.catalogue.places import home, state_of
+from conch.catalogue.models import home, state_of
 from conch.families.family import KnownModel
 from conch.whole import made_whole
 from conch.wire.errors import ConfigError
@@ -128,8 +128,8 @@ def pip_error(log: str) -> str:
         reason = lines[-1].partition(": '/")[0]
     else:
         reason = errors[0] if errors else lines[-1] if lines else "it printed nothing"
-    if found := _NO_CONNECTION.search(log):
-        return f"{reason}; no connection: {found[1]}"
+    if match := _NO_CONNECTION.search(log):
+        return f"{reason}; no connection: {match[1]}"
     return reason
 
 

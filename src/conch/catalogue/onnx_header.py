@@ -30,7 +30,7 @@ class Value:
     """An input or an output of a graph."""
 
     name: str
-    kind: int
+    element_type: int
     """Number of its type."""
     dims: tuple[int | str, ...]
     """Sizes; a text where a size is open."""
@@ -38,7 +38,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class GraphHeader:
-    """What a graph takes and gives."""
+    """The inputs, outputs and metadata of a graph."""
 
     metadata: Mapping[str, str]
     inputs: tuple[Value, ...]
@@ -60,75 +60,73 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def read_header(path: Path) -> GraphHeader:
-    """Return what the graph of a file takes and gives; the errors are those of `read_metadata`."""
+    """Return the header of a file's graph; raise as `read_metadata` does."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         whole = range(len(data))
-        (graph,) = _places(data, whole, _GRAPH) or [range(0)]
+        (graph,) = _ranges(data, whole, _GRAPH) or [range(0)]
         weights, external = set(), set()
-        for weight in _places(data, graph, _WEIGHT):
-            weights |= {_text(data, place) for place in _places(data, weight, _WEIGHT_NAME)}
-            pairs = dict(_pair(data, place) for place in _places(data, weight, _EXTERNAL))
+        for weight in _ranges(data, graph, _WEIGHT):
+            weights |= {_text(data, span) for span in _ranges(data, weight, _WEIGHT_NAME)}
+            pairs = dict(_pair(data, span) for span in _ranges(data, weight, _EXTERNAL))
             external |= {pairs["location"]} if "location" in pairs else set()
-        inputs = (_value(data, place) for place in _places(data, graph, _INPUT))
+        inputs = (_value(data, span) for span in _ranges(data, graph, _INPUT))
         operators = {
-            _text(data, place)
-            for node in _places(data, graph, _NODE)
-            for place in _places(data, node, _OPERATOR)
+            _text(data, span)
+            for node in _ranges(data, graph, _NODE)
+            for span in _ranges(data, node, _OPERATOR)
         }
         return GraphHeader(
             _metadata(data),
             tuple(item for item in inputs if item.name not in weights),
-            tuple(_value(data, place) for place in _places(data, graph, _OUTPUT)),
+            tuple(_value(data, span) for span in _ranges(data, graph, _OUTPUT)),
             frozenset(external),
             bool(operators & _INT8_OPERATORS),
         )
 
 
 def read_pieces(path: Path) -> list[str]:
-    """Return the pieces of a sentencepiece model, such a message too; errors as `read_metadata`."""
+    """Return the pieces of a sentencepiece model; raise as `read_metadata` does."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        pieces = _places(data, range(len(data)), _PIECE)
-        return [
-            _text(data, place) for piece in pieces for place in _places(data, piece, _PIECE_TEXT)
-        ]
+        pieces = _ranges(data, range(len(data)), _PIECE)
+        return [_text(data, span) for piece in pieces for span in _ranges(data, piece, _PIECE_TEXT)]
 
 
 def _metadata(data: mmap.mmap) -> dict[str, str]:
-    return dict(_pair(data, place) for place in _places(data, range(len(data)), _METADATA))
+    return dict(_pair(data, span) for span in _ranges(data, range(len(data)), _METADATA))
 
 
 def _pair(data: mmap.mmap, entry: range) -> tuple[str, str]:
     # Texts may be empty.
-    key, value = (next(iter(_places(data, entry, field)), range(0)) for field in (_KEY, _VALUE))
+    key, value = (next(iter(_ranges(data, entry, field)), range(0)) for field in (_KEY, _VALUE))
     return _text(data, key), _text(data, value)
 
 
 def _value(data: mmap.mmap, entry: range) -> Value:
-    names = [_text(data, place) for place in _places(data, entry, _VALUE_NAME)]
-    kind, dims = 0, list[int | str]()
-    for type_ in _places(data, entry, _TYPE):
-        for tensor in _places(data, type_, _TENSOR):
-            kind = next(iter(_numbers(data, tensor, _ELEMENT)), 0)
-            for shape in _places(data, tensor, _SHAPE):
-                dims += (_dim(data, dim) for dim in _places(data, shape, _DIM))
-    return Value("".join(names[:1]), kind, tuple(dims))
+    names = [_text(data, span) for span in _ranges(data, entry, _VALUE_NAME)]
+    element_type, dims = 0, list[int | str]()
+    for type_ in _ranges(data, entry, _TYPE):
+        for tensor in _ranges(data, type_, _TENSOR):
+            element_type = next(iter(_numbers(data, tensor, _ELEMENT)), 0)
+            for shape in _ranges(data, tensor, _SHAPE):
+                dims += (_dim(data, dim) for dim in _ranges(data, shape, _DIM))
+    return Value("".join(names[:1]), element_type, tuple(dims))
 
 
 def _dim(data: mmap.mmap, entry: range) -> int | str:
-    for place in _places(data, entry, _SYMBOL):
-        return _text(data, place)
+    for span in _ranges(data, entry, _SYMBOL):
+        return _text(data, span)
     return next(iter(_numbers(data, entry, _SIZE)), "")
 
 
-def _text(data: mmap.mmap, place: range) -> str:
-    return data[place.start : place.stop].decode()
+def _text(data: mmap.mmap, span: range) -> str:
+    return data[span.start : span.stop].decode()
 
 
-def _places(data: mmap.mmap, message: range, field: int) -> list[range]:
+def _ranges(data: mmap.mmap, message: range, field: int) -> list[range]:
     return [
-        place
-        for number, place in _fields(data, message)
-        if number == field and isinstance(place, range)
+        span
+        for number, span in _fields(data, message)
+        if number == field and isinstance(span, range)
     ]
 
 
@@ -145,18 +143,18 @@ def _fields(data: mmap.mmap, message: range) -> Iterator[tuple[int, range | int]
     start, stop = message.start, message.stop
     while start < stop:
         tag, start = _varint(data, start, stop)
-        kind = tag & 7
-        if kind == _VARINT:
+        wire_type = tag & 7
+        if wire_type == _VARINT:
             value, start = _varint(data, start, stop)
             yield tag >> 3, value
-        elif kind == _BYTES:
+        elif wire_type == _BYTES:
             size, start = _varint(data, start, stop)
-            place = range(start, start + size)
+            span = range(start, start + size)
             start += size
             if start <= stop:
-                yield tag >> 3, place
-        elif kind in (_FIXED32, _FIXED64):
-            start += 4 if kind == _FIXED32 else 8
+                yield tag >> 3, span
+        elif wire_type in (_FIXED32, _FIXED64):
+            start += 4 if wire_type == _FIXED32 else 8
         else:
             raise ValueError(f"byte {start} is of no message of Protocol Buffers")
     if start > stop:

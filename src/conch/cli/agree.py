@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conch.catalogue.kinds import KINDS
+from conch.catalogue.models import KINDS
 from conch.cli.arguments import (
     Subparsers,
     UsageError,

@@ -142,7 +142,7 @@ def _job(args: argparse.Namespace) -> "Job":
     from conch.bulk.storage import address_of
     from conch.bulk.work import Job
     from conch.bulk.worker import serve_command
-    from conch.catalogue.kinds import components_chosen
+    from conch.catalogue.models import components_chosen
     from conch.wire.needs import options_to_serve
 
     options = with_options_of_formats(args.format, given_options(args))

@@ -12,7 +12,7 @@ from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.wire.errors import ConfigError
 
 if TYPE_CHECKING:
-    from conch.catalogue.places import Listed
+    from conch.catalogue.models import Listed
     from conch.families.family import KnownModel
 
 EPILOG = """
@@ -148,7 +148,7 @@ def quantization(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    from conch.catalogue.places import listed
+    from conch.catalogue.models import listed
 
     print("\n".join(table(listed())))
     return 0
@@ -156,8 +156,7 @@ def run(args: argparse.Namespace) -> int:
 
 def run_get(args: argparse.Namespace) -> int:
     from conch.catalogue.fetch import get
-    from conch.catalogue.kinds import KINDS
-    from conch.catalogue.places import find
+    from conch.catalogue.models import KINDS, find
     from conch.families import KNOWN_MODELS
 
     if args.name not in KNOWN_MODELS:
@@ -178,8 +177,7 @@ def run_get(args: argparse.Namespace) -> int:
 
 
 def run_inspect(args: argparse.Namespace) -> int:
-    from conch.catalogue.detection import detect
-    from conch.catalogue.places import listed
+    from conch.catalogue.models import detect, listed
     from conch.families import KNOWN_MODELS
 
     known = KNOWN_MODELS.get(args.folder)
@@ -209,8 +207,7 @@ def run_convert(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    from conch.catalogue.detection import detect
-    from conch.catalogue.kinds import KINDS, networks_of
+    from conch.catalogue.models import KINDS, detect, networks_of
     from conch.deploy.repository import models_of, write_repository
 
     for flag in ("gpu", "tensorrt"):

@@ -139,8 +139,7 @@ def added_by(folder: str | None) -> Sequence[AddedVoice]:
     """
     if not folder:
         return ()
-    from conch.catalogue.kinds import KINDS, checked
-    from conch.catalogue.places import find
+    from conch.catalogue.models import KINDS, checked, find
 
     kind = KINDS["piper"]
     voices = checked(kind, find(kind, folder)).voices

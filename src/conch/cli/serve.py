@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from conch.catalogue.kinds import KINDS, checked, components_chosen
+from conch.catalogue.models import KINDS, checked, components_chosen
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.cli.gateway import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
@@ -199,7 +199,7 @@ def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
 
     Raise a ConfigError if a folder is no model, and a UsageError if two have one kind or name.
     """
-    from conch.catalogue.detection import detect
+    from conch.catalogue.models import detect
 
     weights, named = weights_of(args), dict[str, str]()
     for name, model in args.model:
@@ -280,7 +280,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "GatewayConfig":
     """Return the gateway's configuration, checked before the server starts."""
-    from conch.catalogue.places import find
+    from conch.catalogue.models import find
     from conch.gateway import GatewayService
     from conch.launcher.endpoints import require_free, resolve_host
     from conch.wire.languages import LANGUAGES

@@ -9,7 +9,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from conch.catalogue.kinds import KINDS
+from conch.catalogue.models import KINDS
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.endpoint import CA_VARIABLE, Address, request_headers
 from conch.families import likening, rescorers
@@ -159,7 +159,7 @@ def server_for_voice(
 
 def _flag_for(model: str) -> str:
     """Return how a server for one command takes a model; empty if it is none."""
-    from conch.catalogue.detection import detect
+    from conch.catalogue.models import detect
 
     try:
         kind, folder, _ = detect(model)
@@ -197,8 +197,7 @@ def config_for(
     What has no weights here is left out: another decoder takes its place, and the n-gram rescorer
     that of the neural one. Raise a ConfigError if chosen weights are missing or incomplete.
     """
-    from conch.catalogue.kinds import KINDS, components_chosen
-    from conch.catalogue.places import find
+    from conch.catalogue.models import KINDS, components_chosen, find
     from conch.launcher import ServerConfig, shipped_repositories, without_weights
 
     for options in requests:

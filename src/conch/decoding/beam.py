@@ -86,7 +86,7 @@ class BeamHypothesis(CtcHypothesis):
 
 
 class Emission(NamedTuple):
-    """A unit and all before it: prefixes share what they have in common."""
+    """A linked list of the units of a path, which prefixes share."""
 
     before: "Emission | None"
     unit: int
@@ -203,12 +203,12 @@ class BeamSearch:
         (frames,) = is_kept.nonzero()
         blanks = np.add.reduceat(blank, frames).tolist()
         rows, units = is_possible[frames].nonzero()
-        found = [*zip(units.tolist(), log_probs[frames[rows], units].tolist(), strict=True)]
+        pairs = [*zip(units.tolist(), log_probs[frames[rows], units].tolist(), strict=True)]
         ends = np.searchsorted(rows, np.arange(len(frames) + 1)).tolist()
         for frame, together, (start, end) in zip(
             frames.tolist(), blanks, pairwise(ends), strict=True
         ):
-            yield frame, together, dict(found[start:end])
+            yield frame, together, dict(pairs[start:end])
 
     def _step(self, frame: int, blank: float, units: Mapping[int, float]) -> None:
         present: dict[int | None, _Prefix] = {prefix.key: prefix for prefix in self._beam}
@@ -313,13 +313,13 @@ class BeamSearch:
                 added = self._fusion.finished(prefix.words).score
             units = [item.unit for item in _emissions(prefix)]
             alike[self._vocab.text_of(units)].append((prefix.total + added, added, prefix))
-        found = []
+        ranked = []
         for text, items in alike.items():
             _, added, prefix = max(items, key=_RANK)
             am_score = functools.reduce(_log_sum, (item.total for _, _, item in items))
-            found.append((am_score + added, text, am_score, prefix))
-        found.sort(key=_RANK, reverse=True)
-        return [self._hypothesis(*item, is_final=is_final) for item in found[:count]]
+            ranked.append((am_score + added, text, am_score, prefix))
+        ranked.sort(key=_RANK, reverse=True)
+        return [self._hypothesis(*item, is_final=is_final) for item in ranked[:count]]
 
     def _hypothesis(
         self, score: float, text: str, am_score: float, prefix: _Prefix, *, is_final: bool
@@ -351,12 +351,12 @@ class BeamSearch:
 
 
 def _emissions(prefix: _Prefix) -> list[Emission]:
-    found = []
+    emissions = []
     emission = prefix.emission
     while emission.before is not None:
-        found.append(emission)
+        emissions.append(emission)
         emission = emission.before
-    return found[::-1]
+    return emissions[::-1]
 
 
 def _log_sum(one: float, other: float) -> float:

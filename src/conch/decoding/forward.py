@@ -56,13 +56,13 @@ def forward_scores(log_probs: FloatArray, texts: Sequence[Sequence[int]]) -> Dou
     scores = np.full(len(texts), -np.inf)
     possible = [index for index, text in enumerate(texts) if _frames_of(text) <= len(log_probs)]
     if possible:
-        found, is_exact = _multiplied(log_probs, [texts[index] for index in possible])
-        scores[possible] = found
+        multiplied, is_exact = _multiplied(log_probs, [texts[index] for index in possible])
+        scores[possible] = multiplied
         rest = [index for index, exact in zip(possible, is_exact, strict=True) if not exact]
         if rest:
-            places = _Places.of([texts[index] for index in rest])
-            emissions = log_probs[:, places.used].astype(np.float64)
-            scores[rest] = _totals(emissions, places, _LOGARITHMS)
+            states = _States.of([texts[index] for index in rest])
+            emissions = log_probs[:, states.used].astype(np.float64)
+            scores[rest] = _totals(emissions, states, _LOGARITHMS)
     return scores
 
 
@@ -71,25 +71,25 @@ def _frames_of(text: Sequence[int]) -> int:
     return len(text) + sum(one == other for one, other in pairwise(text))
 
 
-class _Places(NamedTuple):
-    """All texts in one row: a place for each unit, and a closing one for each text.
+class _States(NamedTuple):
+    """All texts in one row: a state for each unit, and a closing one for each text.
 
-    A place stands for a blank and for the unit after it. The closing one has its blank alone.
+    A state stands for a blank and for the unit after it. The closing one has its blank alone.
     """
 
     used: IntArray
     """The units that occur, ascending; the blank is the first."""
     units: IntArray
-    """Index in `used` of each place's unit; 0 in a closing place."""
+    """Index in `used` of each state's unit; 0 in a closing state."""
     differs: NDArray[np.bool_]
-    """Whether each place's unit is another than that of the place before."""
+    """Whether each state's unit is another than that of the state before."""
     first: IntArray
-    """First place of each text."""
+    """First state of each text."""
     closing: IntArray
-    """Closing place of each text."""
+    """Closing state of each text."""
 
     @classmethod
-    def of(cls, texts: Sequence[Sequence[int]]) -> "_Places":
+    def of(cls, texts: Sequence[Sequence[int]]) -> "_States":
         row = np.array([unit for text in texts for unit in (*text, BLANK)], np.int64)
         used, units = np.unique(row, return_inverse=True)
         closing = np.cumsum([len(text) + 1 for text in texts]) - 1
@@ -101,20 +101,20 @@ def _multiplied(
     log_probs: FloatArray, texts: Sequence[Sequence[int]]
 ) -> tuple[DoubleArray, NDArray[np.bool_]]:
     """Return the scores of texts by multiplication, 0 if inexact, and whether each is exact."""
-    places = _Places.of(texts)
-    logs = log_probs[:, places.used].astype(np.float64)
+    states = _States.of(texts)
+    logs = log_probs[:, states.used].astype(np.float64)
     # Numbers above 0 are no log probabilities, and may overflow. They are left to logarithms.
     with np.errstate(over="ignore", invalid="ignore"):
         emissions = np.exp(logs)
         # exp rounds the smallest. Their error must not be multiplied by _MOST.
         is_rounded = (emissions < np.finfo(np.float64).tiny) & (logs > -np.inf)
         one = 1.0 if is_rounded.any() else _MOST
-        totals = _totals(emissions, places, _Arithmetic(np.add, np.multiply, 0.0, one))
+        totals = _totals(emissions, states, _Arithmetic(np.add, np.multiply, 0.0, one))
         is_exact = (totals > _LEAST) & (totals < np.inf)
     return np.log(np.where(is_exact, totals, one)) - np.log(one), is_exact
 
 
-def _totals(emissions: DoubleArray, places: _Places, numbers: _Arithmetic) -> DoubleArray:
+def _totals(emissions: DoubleArray, states: _States, numbers: _Arithmetic) -> DoubleArray:
     """Return the sum over all alignments of each text, float64 `[N]`.
 
     `emissions` are float64 `[T, used]`: each used unit's probability in each frame, in `numbers`.
@@ -122,11 +122,11 @@ def _totals(emissions: DoubleArray, places: _Places, numbers: _Arithmetic) -> Do
     plus, times, zero, one = numbers
     blanks = emissions[:, BLANK].tolist()
     emissions = emissions.copy()
-    emissions[:, BLANK] = zero  # now of the unit that a closing place lacks
-    passable = np.where(places.differs, times.identity, zero)
-    size = len(places.units)
+    emissions[:, BLANK] = zero  # now of the unit that a closing state lacks
+    passable = np.where(states.differs, times.identity, zero)
+    size = len(states.units)
     in_blank = np.full(size, zero)
-    in_blank[places.first] = one
+    in_blank[states.first] = one
     shifted = np.full(size + 1, zero)
     before, in_unit = shifted[:-1], shifted[1:]
     arriving, emission = np.empty(size), np.empty(size)
@@ -136,7 +136,7 @@ def _totals(emissions: DoubleArray, places: _Places, numbers: _Arithmetic) -> Do
         plus(arriving, in_unit, out=arriving)
         plus(in_blank, before, out=in_blank)
         times(in_blank, blank, out=in_blank)
-        frame.take(places.units, out=emission, mode="clip")  # the mode that does not copy
+        frame.take(states.units, out=emission, mode="clip")  # the mode that does not copy
         times(arriving, emission, out=in_unit)
-    totals: DoubleArray = plus(in_blank[places.closing], before[places.closing])
+    totals: DoubleArray = plus(in_blank[states.closing], before[states.closing])
     return totals

@@ -28,15 +28,15 @@ class Words(NamedTuple):
     context: Context
     """Context of the n-gram before `last`."""
     score: float
-    """What the words before `last` add to the prefix's score."""
+    """Score of the words before `last`, weighted, with the bonus of each."""
     lm_score: float
     """Log probability of the words before `last`, unweighted."""
     pending: float
-    """What the last word adds for the time being, 0 or less."""
+    """Score of the last word until it is complete, 0 or less."""
 
     @property
     def gain(self) -> float:
-        """What all words add to the prefix's score now."""
+        """Score that all words add to the prefix now."""
         return self.score + self.pending
 
 
@@ -60,26 +60,26 @@ class FusedLanguageModel:
         self.after = functools.lru_cache(_CACHED)(ngrams.after)
 
     def _is_beginning(self, text: str) -> bool:
-        place = bisect_left(self._words, text)
-        return self._words[place : place + 1] != [] and self._words[place].startswith(text)
+        index = bisect_left(self._words, text)
+        return self._words[index : index + 1] != [] and self._words[index].startswith(text)
 
     def word_log_probs(self, words: Iterable[str]) -> list[float]:
         """Return the natural log probability of each word of a sentence."""
-        found = []
+        log_probs = []
         context = self.start
         for word in words:
             log_prob, context = self.after(context, word)
-            found.append(log_prob)
-        return found
+            log_probs.append(log_prob)
+        return log_probs
 
 
 def load_fused_language_model(
     model: str, oov_log_prob: float, texts: Sequence[str]
 ) -> FusedLanguageModel:
     """Load an n-gram for units with these texts, of an ARPA file; see `LanguageModelConfig`."""
-    found = load_language_model(LanguageModelConfig(model=model, oov_log_prob=oov_log_prob))
-    assert isinstance(found, NgramModel)
-    return FusedLanguageModel(found, texts)
+    ngrams = load_language_model(LanguageModelConfig(model=model, oov_log_prob=oov_log_prob))
+    assert isinstance(ngrams, NgramModel)
+    return FusedLanguageModel(ngrams, texts)
 
 
 class Fusion:

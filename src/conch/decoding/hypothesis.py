@@ -37,7 +37,7 @@ class CtcHypothesis:
     """Unweighted log probability of the words by the n-gram; 0 without the n-gram."""
 
 
-class Piece(NamedTuple):
+class PathUnit(NamedTuple):
     """A unit in a path."""
 
     text: str
@@ -49,21 +49,24 @@ class Piece(NamedTuple):
     """Log probability at the unit's best frame."""
 
 
-def spelled_words(pieces: Iterable[Piece]) -> tuple[AlignedWord, ...]:
+def spelled_words(pieces: Iterable[PathUnit]) -> tuple[AlignedWord, ...]:
     """Return the words that units spell; a unit may have a space only at its beginning."""
-    spellings: list[list[Piece]] = [[]]
+    spellings: list[list[PathUnit]] = [[]]
     for piece in pieces:
         if piece.text.startswith(" "):
             spellings.append([])
         if piece.text.strip():
             spellings[-1].append(piece)
-    return tuple(_word(spelling) for spelling in spellings if spelling)
+    return tuple(
+        aligned_word("".join(unit.text for unit in spelling).strip(), spelling)
+        for spelling in spellings
+        if spelling
+    )
 
 
-def _word(spelling: Sequence[Piece]) -> AlignedWord:
-    text = "".join(piece.text for piece in spelling).strip()
-    confidence = math.exp(sum(piece.log_prob for piece in spelling) / len(spelling))
-    return AlignedWord(text, spelling[0].start, spelling[-1].end, min(1.0, confidence))
+def aligned_word(text: str, units: Sequence[PathUnit]) -> AlignedWord:
+    confidence = math.exp(sum(unit.log_prob for unit in units) / len(units))
+    return AlignedWord(text, units[0].start, units[-1].end, min(1.0, confidence))
 
 
 class UnitRuns(NamedTuple):

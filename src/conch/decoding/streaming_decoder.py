@@ -8,18 +8,16 @@ from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.streams import Streams
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.search_parameters import nbest_count
+from conch.decoding.rows import nbest_count
 from conch.wire.errors import TranscriptionError
 
 
 class Search(Protocol):
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         """Return the best hypotheses, best first; no frame may come after the final ones."""
-        ...
 
     def stable_text(self) -> str:
         """Return the words at the beginning of the text that no later frame can change."""
-        ...
 
 
 OneSearch = TypeVar("OneSearch", bound=Search)
@@ -36,7 +34,7 @@ class Searcher(Protocol[OneSearch]):
         self, searches: Sequence[OneSearch], frames: Sequence[FloatArray], /
     ) -> Sequence[Exception | None]: ...
 
-    def outputs(self, found: Sequence[CtcHypothesis], /) -> Outputs: ...
+    def outputs(self, hypotheses: Sequence[CtcHypothesis], /) -> Outputs: ...
 
 
 def searched(
@@ -45,31 +43,31 @@ def searched(
     """Answer rows with a whole segment each, which move on together."""
     jobs: dict[int, tuple[OneSearch, FloatArray]] = {}
     answers: dict[int, Outputs | Exception] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         try:
-            jobs[place] = searcher.new_search(row.parameters), frames_of(row)
+            jobs[index] = searcher.new_search(row.parameters), frames_of(row)
         except Exception as error:
-            answers[place] = error
+            answers[index] = error
     searches, frames = [job[0] for job in jobs.values()], [job[1] for job in jobs.values()]
-    for place, search, failure in zip(
+    for index, search, failure in zip(
         jobs, searches, searcher.advance(searches, frames), strict=True
     ):
-        count = nbest_count(rows[place].parameters)
-        answers[place] = failure or searcher.outputs(search.nbest(count, is_final=True))
-    return [answers[place] for place in range(len(rows))]
+        count = nbest_count(rows[index].parameters)
+        answers[index] = failure or searcher.outputs(search.nbest(count, is_final=True))
+    return [answers[index] for index in range(len(rows))]
 
 
 @dataclass(slots=True)
-class _Stream(Generic[OneSearch]):
+class _SearchStream(Generic[OneSearch]):
     parameters: Mapping[str, Any] | None = None
     """Parameters of the first chunk."""
     search: OneSearch | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Job(Generic[OneSearch]):
+class _SearchJob(Generic[OneSearch]):
     row: Row
-    stream: _Stream[OneSearch]
+    stream: _SearchStream[OneSearch]
     search: OneSearch
     frames: FloatArray
 
@@ -79,7 +77,7 @@ class StreamingDecoder(Generic[OneSearch]):
 
     def __init__(self, searcher: Searcher[OneSearch], stream_ttl_s: float) -> None:
         self._searcher = searcher
-        self._streams: Streams[_Stream[OneSearch]] = Streams(_Stream, stream_ttl_s)
+        self._streams: Streams[_SearchStream[OneSearch]] = Streams(_SearchStream, stream_ttl_s)
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -89,41 +87,41 @@ class StreamingDecoder(Generic[OneSearch]):
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows, each the next frames of its stream; a defect closes that stream alone."""
-        jobs: dict[int, _Job[OneSearch]] = {}
+        jobs: dict[int, _SearchJob[OneSearch]] = {}
         answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             try:
-                jobs[place] = self._job(row)
+                jobs[index] = self._job(row)
             except Exception as error:
-                answers[place] = self._failed(row, error)
+                answers[index] = self._failed(row, error)
         errors = self._searcher.advance(
             [job.search for job in jobs.values()], [job.frames for job in jobs.values()]
         )
-        for (place, job), failure in zip(jobs.items(), errors, strict=True):
+        for (index, job), failure in zip(jobs.items(), errors, strict=True):
             try:
-                answers[place] = self._failed(job.row, failure) if failure else self._answer(job)
+                answers[index] = self._failed(job.row, failure) if failure else self._answer(job)
             except Exception as error:
-                answers[place] = self._failed(job.row, error)
-        return [answers[place] for place in range(len(rows))]
+                answers[index] = self._failed(job.row, error)
+        return [answers[index] for index in range(len(rows))]
 
     def _failed(self, row: Row, error: Exception) -> Exception:
         if not isinstance(error, TranscriptionError):
             self._streams.drop(row.stream_id)
         return error
 
-    def _job(self, row: Row) -> _Job[OneSearch]:
+    def _job(self, row: Row) -> _SearchJob[OneSearch]:
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         frames = self._searcher.checked_frames(row)
         if stream.parameters is None:
             stream.search = self._searcher.new_search(row.parameters)
             stream.parameters = row.parameters
         search = stream.search or self._searcher.new_search(stream.parameters)
-        return _Job(row, stream, search, frames)
+        return _SearchJob(row, stream, search, frames)
 
-    def _answer(self, job: _Job[OneSearch]) -> Outputs:
+    def _answer(self, job: _SearchJob[OneSearch]) -> Outputs:
         assert job.stream.parameters is not None
         is_over = job.row.ends or job.row.parameters.get("is_over") is True
-        found = job.search.nbest(nbest_count(job.stream.parameters), is_final=is_over)
-        stable = found[0].text if is_over else job.search.stable_text()
+        hypotheses = job.search.nbest(nbest_count(job.stream.parameters), is_final=is_over)
+        stable = hypotheses[0].text if is_over else job.search.stable_text()
         job.stream.search = None if is_over else job.search
-        return {**self._searcher.outputs(found), "stable": bytes_array([stable])}
+        return {**self._searcher.outputs(hypotheses), "stable": bytes_array([stable])}

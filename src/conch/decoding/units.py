@@ -32,7 +32,6 @@ class Units(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Return the units of a text, without characters that have no unit."""
-        ...
 
     def cased(self, text: str) -> str:
         """Return a text in the case and with the apostrophes in which the units write."""
@@ -40,7 +39,6 @@ class Units(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict from which `units_from_dict` makes the same units."""
-        ...
 
 
 def opens_words(vocab: Sequence[str]) -> bool:
@@ -112,8 +110,8 @@ class Symbols(Units):
         words = self.cased(text).split()
         if self._opens:
             words = [word if is_unspaced(word) else f" {word}" for word in words]
-        found = self._tokenizer.encode(("" if self._opens else " ").join(words)).ids
-        return [unit for unit in found if unit]
+        ids = self._tokenizer.encode(("" if self._opens else " ").join(words)).ids
+        return [unit for unit in ids if unit]
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "symbols", "symbols": [*self._symbols], "stack": self.stack}
@@ -121,10 +119,10 @@ class Symbols(Units):
 
 def _method_of(numbers: Mapping[str, int]) -> Any:
     pairs = [
-        (text[:place], text[place:])
+        (text[:cut], text[cut:])
         for text in numbers
-        for place in range(1, len(text))
-        if text[:place] in numbers and text[place:] in numbers
+        for cut in range(1, len(text))
+        if text[:cut] in numbers and text[cut:] in numbers
     ]
     made = {"".join(pair) for pair in pairs}
     if all(text in made for text in numbers if len(text) > 1 and not SPECIAL.fullmatch(text)):

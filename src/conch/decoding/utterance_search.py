@@ -1,16 +1,19 @@
-"""The search of one utterance, by a beam of prefixes or in a decoding graph, with hotwords."""
+"""The search of one utterance: its best path, or a beam or a decoding graph with hotwords."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from conch.component.arrays import FloatArray
+import numpy as np
+
+from conch.component.arrays import FloatArray, IntArray
 from conch.decoding.beam import BeamHypothesis, BeamSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, beam_reading
-from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
+from conch.decoding.hypothesis import AlignedWord, CtcHypothesis, unit_runs
 from conch.decoding.streaming_decoder import Search
+from conch.decoding.vocab import CtcVocab
 from conch.wire.joining import joined_text
 
 
@@ -62,46 +65,114 @@ class LocalAgreement:
 
 
 class UtteranceSearch(Search, Protocol):
-    """The search of one utterance that takes its frames alone."""
+    """A search that takes the frames of one utterance."""
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, vocab]`."""
-        ...
 
 
-class BeamUtterance:
-    def __init__(self, search: BeamSearch, hotwords: HotwordFinder | None = None) -> None:
-        self._search, self._hotwords = search, hotwords
+class GreedySearch:
+    """The most probable path of one utterance, with the score of that path alone.
+
+    A beam of one finds the same text, except for ties and for paths that add up.
+    """
+
+    def __init__(self, vocab: CtcVocab) -> None:
+        self._vocab = vocab
+        self._paths: list[IntArray] = []
+        self._best: list[FloatArray] = []
+
+    def advance(self, log_probs: FloatArray) -> None:
+        """Take the next frames, float32 `[T, vocab]`, natural log."""
+        if len(log_probs):
+            path = log_probs.argmax(1)
+            self._paths.append(path)
+            self._best.append(log_probs[np.arange(len(path)), path])
+
+    def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
+        return [self.best()]
+
+    def stable_text(self) -> str:
+        return self._vocab.complete(self.best().units)
+
+    def best(self) -> BeamHypothesis:
+        if not self._paths:
+            return BeamHypothesis("", (), 0.0, 0.0, 0.0, (), ())
+        best = np.concatenate(self._best)
+        runs = unit_runs(np.concatenate(self._paths), best)
+        units, starts, _, peaks = (item.tolist() for item in runs)
+        score = float(best.sum(dtype=np.float64))
+        return BeamHypothesis(
+            text=self._vocab.text_of(units),
+            words=self._vocab.words(zip(units, starts, peaks, strict=True)),
+            score=score,
+            am_score=score,
+            lm_score=0.0,
+            units=tuple(units),
+            frames=tuple(starts),
+        )
+
+
+class _AgreedUtterance:
+    """A search whose texts may get hotwords, and keep the words that were sent as stable."""
+
+    def __init__(self, search: BeamSearch | WfstStream, hotwords: HotwordFinder | None) -> None:
+        self._advance, self._hotwords = search.advance, hotwords
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
         if self._hotwords is not None:
             self._hotwords.advance(log_probs)
-        self._search.advance(log_probs)
+        self._advance(log_probs)
+
+    def _agreed(
+        self, hypotheses: Sequence[CtcHypothesis], *, is_final: bool, most_frame: float = math.inf
+    ) -> list[CtcHypothesis]:
+        """Return hypotheses with the words that were sent as stable, best first, each text once."""
+        agreement = self._agreement
+        texts: dict[str, CtcHypothesis] = {}
+        for rank, item in enumerate(sorted(hypotheses, key=lambda item: -item.score)):
+            is_update = rank == 0 and not is_final
+            words = (
+                agreement.update(item.words, most_frame)
+                if is_update
+                else agreement.spliced(item.words)
+            )
+            text = joined_text(word.text for word in words)
+            texts.setdefault(text, replace(item, text=text, words=words))
+        if self._hotwords is not None:
+            self._hotwords.kept_frames = agreement.end_frame
+        return list(texts.values())
+
+
+class BeamUtterance(_AgreedUtterance):
+    def __init__(self, search: BeamSearch, hotwords: HotwordFinder | None = None) -> None:
+        super().__init__(search, hotwords)
+        self._search = search
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         items = self._search.nbest(count, is_final=is_final)
         if self._hotwords is None:
             return [*items]
-        found = [_placed(item, self._hotwords, self._reading(item)) for item in items]
+        frames, search = self._hotwords.frames, self._search
+        readings = [
+            beam_reading(item, frames, search.options, search.language_model) for item in items
+        ]
+        hypotheses = [
+            self._hotwords.rewrite(reading).of(item)
+            for item, reading in zip(items, readings, strict=True)
+        ]
         # Words after these may change in the beam itself.
-        certain = items[0].words[: self._search.num_stable_words()]
-        most = math.inf if is_final else certain[-1].end_frame if certain else 0
-        agreed = _agreed(found, self._agreement, is_final=is_final, most_frame=most)
-        self._hotwords.kept_frames = self._agreement.end_frame
-        return agreed
+        certain = items[0].words[: search.num_stable_words()]
+        most_frame = math.inf if is_final else certain[-1].end_frame if certain else 0
+        return self._agreed(hypotheses, is_final=is_final, most_frame=most_frame)
 
     def stable_text(self) -> str:
         """Return the beam's stable words; with hotwords, those that two texts in a row agree on."""
         return self._search.stable_text() if self._hotwords is None else self._agreement.text
 
-    def _reading(self, item: BeamHypothesis) -> Reading:
-        assert self._hotwords is not None
-        search = self._search
-        return beam_reading(item, self._hotwords.frames, search.options, search.language_model)
 
-
-class GraphUtterance:
+class GraphUtterance(_AgreedUtterance):
     """Searches by `WfstStream`, which does not say what all paths share: see `LocalAgreement`."""
 
     def __init__(
@@ -113,15 +184,11 @@ class GraphUtterance:
         has_lattice: bool = False,
     ) -> None:
         """`lattice_text` needs `has_lattice`."""
-        self._graph, self._config, self._hotwords = graph, config, hotwords
         self._stream = WfstStream(graph, config, has_graph_scores=hotwords is not None)
+        super().__init__(self._stream, hotwords)
         self.has_lattice = has_lattice
-        self._agreement = LocalAgreement()
-
-    def advance(self, log_probs: FloatArray) -> None:
-        if self._hotwords is not None:
-            self._hotwords.advance(log_probs)
-        self._stream.advance(log_probs)
+        self._lm_weight = 1 / config.acoustic_scale
+        self._word_bonus = graph.word_bonus / config.acoustic_scale
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         """Return one hypothesis while the utterance goes on, then at most `count`."""
@@ -130,13 +197,10 @@ class GraphUtterance:
             if is_final
             else [self._stream.best()]
         )
-        found: list[CtcHypothesis] = [*items]
+        hypotheses: Sequence[CtcHypothesis] = items
         if self._hotwords is not None:
-            found = [_placed(item, self._hotwords, self._reading(item)) for item in items]
-        agreed = _agreed(found, self._agreement, is_final=is_final)
-        if self._hotwords is not None:
-            self._hotwords.kept_frames = self._agreement.end_frame
-        return agreed
+            hypotheses = [self._hotwords.rewrite(self._reading(item)).of(item) for item in items]
+        return self._agreed(hypotheses, is_final=is_final)
 
     def stable_text(self) -> str:
         return self._agreement.text
@@ -145,41 +209,5 @@ class GraphUtterance:
         return self._stream.lattice_text()
 
     def _reading(self, item: WfstHypothesis) -> Reading:
-        scale = self._config.acoustic_scale
-        return Reading(
-            item.words,
-            item.am_scores,
-            item.graph_scores,
-            lm_weight=1 / scale,
-            word_bonus=self._graph.word_bonus / scale,
-        )
-
-
-def _placed(item: CtcHypothesis, hotwords: HotwordFinder, reading: Reading) -> CtcHypothesis:
-    placed = hotwords.placed(reading)
-    return CtcHypothesis(
-        joined_text(word.text for word in placed.words),
-        placed.words,
-        item.score + placed.score,
-        item.am_score + placed.am_score,
-        item.lm_score + placed.lm_score,
-    )
-
-
-def _agreed(
-    found: Sequence[CtcHypothesis],
-    agreement: LocalAgreement,
-    *,
-    is_final: bool,
-    most_frame: float = math.inf,
-) -> list[CtcHypothesis]:
-    """Return hypotheses with the words that were sent as stable, best first, each text once."""
-    texts: dict[str, CtcHypothesis] = {}
-    for place, item in enumerate(sorted(found, key=lambda item: -item.score)):
-        is_update = place == 0 and not is_final
-        words = (
-            agreement.update(item.words, most_frame) if is_update else agreement.spliced(item.words)
-        )
-        text = joined_text(word.text for word in words)
-        texts.setdefault(text, replace(item, text=text, words=words))
-    return list(texts.values())
+        scores = item.am_scores, item.graph_scores
+        return Reading(item.words, *scores, self._lm_weight, self._word_bonus)

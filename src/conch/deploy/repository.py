@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import onnxruntime
 
-from conch.catalogue.exports import Network
+from conch.catalogue.exports import OnnxNetwork
 from conch.component.onnx import open_network, session_options
 from conch.whole import made_whole
 from conch.wire.errors import ConfigError
@@ -68,7 +68,7 @@ class Model:
     """A network as a model of Triton."""
 
     name: str
-    network: Network
+    network: OnnxNetwork
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
@@ -137,7 +137,7 @@ class Model:
         )
 
 
-def models_of(name: str, networks: Iterable[Network]) -> list[Model]:
+def models_of(name: str, networks: Iterable[OnnxNetwork]) -> list[Model]:
     """Return the models of networks that keep nothing, or raise a ConfigError for an unfit one."""
     stem = re.sub(r"[^\w.-]", "_", name)
     options = session_options(1)

@@ -105,7 +105,7 @@ class KnownModel:
 
     name: str
     kind: str
-    """Name in `conch.catalogue.kinds.KINDS`; empty for one that a server has once it is there."""
+    """Name in `conch.catalogue.models.KINDS`; empty for one that a server has once it is there."""
     title: str
     languages: int
     """Number of languages; 0 for any."""
@@ -164,7 +164,7 @@ class Component:
 class ModelKind:
     """Models that the same components load, and of which a user may have another than the default.
 
-    `conch.catalogue.kinds` calls the functions that it names as `module:name`.
+    `conch.catalogue.models` calls the functions that it names as `module:name`.
     """
 
     name: str
@@ -180,7 +180,7 @@ class ModelKind:
     value: str = "FOLDER"
     """What the flag takes, as the help shows it."""
     check: str
-    """Takes a folder and returns its `Found`, or raises an `UnfitModelError`."""
+    """Takes a folder and returns its `ModelSummary`, or raises an `UnfitModelError`."""
     networks: str = ""
     """Takes a folder and returns the networks that a server of ONNX models can run; empty for a
     kind that has none."""

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from conch.catalogue.detection import detect
-from conch.catalogue.kinds import KINDS, checked
-from conch.catalogue.places import find
+from conch.catalogue.models import KINDS, checked, detect, find
 from conch.families import VOICES, decoders
 from conch.families.family import ModelKind
 from conch.launcher.config import MODEL_NAME, ServerConfig

@@ -1,4 +1,4 @@
-"""The hooks of a family of models: what recognition asks of it, and never which family it is.
+"""The hooks of families of models, by which recognition calls them without their names.
 
 A hook is an object or a function in `conch.families.NAME`, whose declaration names it. Only a
 `FirstPass`, which belongs to one live stream, keeps state between calls.
@@ -12,16 +12,14 @@ from functools import cache
 from itertools import chain
 from typing import Any, Protocol, TypeVar, cast
 
-from conch.bls.call import Tensor
+from conch.bls.call import TensorHandle
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.families import all_families, decoders
 from conch.families.family import Decoder, Hook, RecordingHook
 from conch.families.options import holds
-from conch.recognition.decoded import NOTHING_DECODED, Decoded
-from conch.recognition.live.endpointing import SpeechProbs
-from conch.recognition.live.state import Utterance
-from conch.recognition.speech import SpeechSegment
+from conch.recognition.live.state import LiveUtterance
+from conch.recognition.speech import NOTHING_DECODED, Decoded, SpeechProbs, SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Turn, Word
 
@@ -36,7 +34,6 @@ class Recogniser(Protocol[Encoded]):
 
     async def encode(self, calls: Calls, waveform: Array) -> Encoded:
         """Return a segment as the decoder takes it; FP32 [samples], 16 kHz."""
-        ...
 
     async def encode_open(self, calls: Calls, waveform: Array) -> Encoded:
         """Encode the latest audio of an open live utterance, as `encode` does a segment."""
@@ -49,7 +46,6 @@ class Recogniser(Protocol[Encoded]):
 
         `start` is that of the segment in seconds; None if no words are asked for.
         """
-        ...
 
     async def decode_known(
         self,
@@ -82,7 +78,7 @@ class Recogniser(Protocol[Encoded]):
         return words
 
 
-class Heard:
+class Encodings:
     """The outputs of the encoders for a segment: each is called once, and only if needed."""
 
     def __init__(self, speech: SpeechSegment, calls: Calls) -> None:
@@ -90,7 +86,7 @@ class Heard:
         self._encoded: dict[str, Any] = dict(speech.encoded)
 
     async def by(self, recogniser: Recogniser[Encoded]) -> Encoded:
-        """Return what the encoder of a recogniser hears in the segment."""
+        """Return the output of a recogniser's encoder for the segment."""
         name = recogniser.encoder
         if name not in self._encoded:
             self._encoded[name] = await recogniser.encode(self._calls, self.speech.waveform)
@@ -109,12 +105,12 @@ class FirstPass:
     async def hear(
         self,
         waveform: Array,
-        utterance: Utterance,
+        utterance: LiveUtterance,
         calls: Calls,
         *,
         ends: bool,
         finds_speech: bool = False,
-    ) -> tuple[Utterance, SpeechProbs | None]:
+    ) -> tuple[LiveUtterance, SpeechProbs | None]:
         """Encode a step, FP32 [samples]; `ends` says whether the stream ends with it.
 
         Take and return the utterance before the step: another one if its audio had to be heard
@@ -123,12 +119,14 @@ class FirstPass:
         return utterance, None
 
     async def read(
-        self, utterance: Utterance, calls: Calls, *, is_over: bool
-    ) -> tuple[Utterance, Decoded]:
+        self, utterance: LiveUtterance, calls: Calls, *, is_over: bool
+    ) -> tuple[LiveUtterance, Decoded]:
         """Return what the utterance that `hear` returned says after the step; `is_over` ends it."""
         return utterance, NOTHING_DECODED
 
-    async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
+    async def keep_alive(
+        self, utterance: LiveUtterance | None, calls: Calls
+    ) -> LiveUtterance | None:
         """Call components that would drop the stream; return the open utterance as it is now."""
         return utterance
 
@@ -136,21 +134,23 @@ class FirstPass:
         """Free what the components keep of the stream."""
 
 
-EndFirm = Callable[[Utterance, Calls], Awaitable[Utterance]]
+EndFirm = Callable[[LiveUtterance, Calls], Awaitable[LiveUtterance]]
 """Makes a segment of the firm words of an utterance, and returns the rest of the utterance. A first
 pass calls it if an utterance that is heard again has lost its firm words."""
 BeginFirstPass = Callable[[RecognitionOptions, Calls, float, EndFirm | None], FirstPass]
 """Begins the first pass of a stream: options; calls that may outlive the request of a chunk;
 seconds without a call after which `keep_alive` makes one; None where a second pass replaces firm
 words anyway."""
-FindSpeech = Callable[[Calls, Array, Array | Tensor | None], Awaitable[tuple[Array, Tensor]]]
+FindSpeech = Callable[
+    [Calls, Array, Array | TensorHandle | None], Awaitable[tuple[Array, TensorHandle]]
+]
 """Returns speech probabilities, FP32 [frames of 32 ms], of FP32 [samples at 16 kHz], and the state
 after them. It takes the state of the call before; None at the start of the audio."""
 EndOfTurn = Callable[[Calls, Array], Coroutine[None, None, float]]
 """Returns the probability that the speaker has finished, of FP32 [samples at 16 kHz]: a live
 utterance so far with the pause after it."""
 ScoreTexts = Callable[
-    [Calls, list[str], Heard, RecognitionOptions], Coroutine[None, None, list[float]]
+    [Calls, list[str], Encodings, RecognitionOptions], Coroutine[None, None, list[float]]
 ]
 """Returns the log probability of each text of a segment. The texts all sound different."""
 
@@ -160,7 +160,7 @@ class RecognisedSpeech:
     """A segment of a recording, and what the hook's `Hear` has made of its audio."""
 
     segment: Segment
-    heard: Any = None
+    analysis: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ AfterRecording = Callable[
 """Works on all segments of a recording in order of time. A live stream forgets its older segments,
 so it calls none."""
 Prepare = Callable[[RecognitionOptions, Calls], Awaitable[RecognitionOptions]]
-"""Checks options for an `AfterRecording` before the audio is read, and returns them as it needs
-them: what of them takes calls is worked out."""
+"""Checks options for an `AfterRecording` before the audio is read, and returns them with all that
+takes calls worked out."""
 Hear = Callable[[SpeechSegment, RecognitionOptions, Calls], Coroutine[None, None, Any]]
 """Works on the audio of a segment for an `AfterRecording`, while the segment is recognised."""
 InParts = Callable[[RecognisedSpeech], AfterRecordingResult]
@@ -193,7 +193,7 @@ BeginParts = Callable[[RecognitionOptions], InParts]
 
 @dataclass(frozen=True, slots=True)
 class StreamTurns:
-    """Who has spoken in a live stream that has ended."""
+    """The speakers of a live stream that has ended."""
 
     turns: Sequence[Turn]
     relabelled: Sequence[Turn]
@@ -206,34 +206,27 @@ class StreamLabels(Protocol):
     @property
     def settled_s(self) -> float:
         """Seconds of audio whose turns no longer change before the end."""
-        ...
 
     def hear(self, waveform: Array, speech_probs: Array) -> None:
         """Take the next audio, FP32 [samples], and its speech probabilities, [frames of 32 ms].
 
         It returns at once, and what it begins may come later than the text.
         """
-        ...
 
     async def settled(self) -> None:
         """Wait until all audio so far is heard."""
-        ...
 
     def turns(self, start: float) -> Sequence[Turn]:
         """Return the turns so far that end after a time in seconds, in order."""
-        ...
 
     def take_turns(self) -> Sequence[Turn]:
         """Return the turns that are settled since the last call."""
-        ...
 
     async def finish(self) -> StreamTurns:
         """Label all of a stream again that has ended; from then on its turns are these."""
-        ...
 
     def cancel(self) -> None:
         """Drop what was begun."""
-        ...
 
 
 BeginLabels = Callable[[RecognitionOptions, Calls], StreamLabels]
@@ -279,31 +272,31 @@ def second_opinion() -> tuple[str, Recogniser[Any]]:
 
 
 def first_pass_of(options: RecognitionOptions) -> BeginFirstPass:
-    found: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
-    return found
+    hook: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
+    return hook
 
 
 def speech_finder() -> FindSpeech:
     (name,) = filter(None, (family.hooks.find_speech for family in all_families()))
-    found: FindSpeech = _loaded(name)
-    return found
+    hook: FindSpeech = _loaded(name)
+    return hook
 
 
 def end_of_turn(options: RecognitionOptions) -> EndOfTurn | None:
-    """Return what says whether a speaker has finished, if a request asks for it."""
+    """Return the hook that detects the end of a turn; None if it is not requested."""
     hooks = (family.hooks.end_of_turn for family in all_families())
-    names = [hook.function for hook in hooks if hook and _is_asked(hook, options)]
+    names = [hook.function for hook in hooks if hook and _is_requested(hook, options)]
     return _loaded(names[0]) if names else None
 
 
 def text_scorers(options: RecognitionOptions) -> Mapping[str, ScoreTexts]:
-    """Return what scores the texts of a request again, by the field of `Hypothesis` for it."""
+    """Return the requested hooks that score texts, by the field of `Hypothesis` for the score."""
     hooks = (hook for family in all_families() for hook in family.hooks.score_texts)
-    return {hook.score: _loaded(hook.function) for hook in hooks if _is_asked(hook, options)}
+    return {hook.score: _loaded(hook.function) for hook in hooks if _is_requested(hook, options)}
 
 
 async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
-    """Return the options as what works on the whole recording of a request needs them."""
+    """Return the options after the `Prepare` hooks of the request."""
     for hook in _of_recording(options):
         if hook.prepare:
             prepare: Prepare = _loaded(hook.prepare)
@@ -312,13 +305,13 @@ async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
 
 
 def prepared_s(options: RecognitionOptions) -> float:
-    """Return how many seconds of audio `prepared` hears at most."""
+    """Return the seconds of audio that `prepared` processes at most."""
     names = filter(None, (hook.prepare_s for hook in _of_recording(options)))
     return math.fsum(_loaded(name)(options) for name in names)
 
 
 def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecording, Hear | None]]:
-    """Return what works on the whole recording of a request, and what hears for each."""
+    """Return the requested hooks over the whole recording, each with its `Hear`."""
     return [
         (_loaded(hook.function), _loaded(hook.hear) if hook.hear else None)
         for hook in _of_recording(options)
@@ -326,15 +319,15 @@ def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecordin
 
 
 def in_parts(options: RecognitionOptions) -> Mapping[int, InParts]:
-    """Return what works on the parts of a streamed answer, by the index in `after_recording`."""
+    """Return the requested `InParts`, by the index of their hook in `after_recording`."""
     hooks = enumerate(_of_recording(options))
-    return {place: _loaded(hook.in_parts)(options) for place, hook in hooks if hook.in_parts}
+    return {index: _loaded(hook.in_parts)(options) for index, hook in hooks if hook.in_parts}
 
 
 def in_stream(options: RecognitionOptions) -> BeginLabels | None:
-    """Return what labels a live stream; None if that is not asked for."""
+    """Return the hook that labels the speakers of a live stream; None if it is not requested."""
     hooks = (hook for family in all_families() for hook in family.hooks.in_stream)
-    return next((_loaded(hook.function) for hook in hooks if _is_asked(hook, options)), None)
+    return next((_loaded(hook.function) for hook in hooks if _is_requested(hook, options)), None)
 
 
 def needs_words(options: RecognitionOptions) -> bool:
@@ -344,24 +337,24 @@ def needs_words(options: RecognitionOptions) -> bool:
 
 def _of_recording(options: RecognitionOptions) -> Iterator[RecordingHook]:
     hooks = (hook for family in all_families() for hook in family.hooks.after_recording)
-    return (hook for hook in hooks if _is_asked(hook, options))
+    return (hook for hook in hooks if _is_requested(hook, options))
 
 
-def _is_asked(hook: Hook, options: RecognitionOptions) -> bool:
+def _is_requested(hook: Hook, options: RecognitionOptions) -> bool:
     return holds(hook.when, options.value)
 
 
 def _recogniser(decoder: str) -> Recogniser[Any]:
-    found: Recogniser[Any] = _named(decoder, "recognisers")
-    return found
+    hook: Recogniser[Any] = _named(decoder, "recognisers")
+    return hook
 
 
-def _named(decoder: str, kind: str) -> Any:
-    """Return the hook of a kind that a decoder has, or raise a LookupError if no family has one."""
+def _named(decoder: str, table: str) -> Any:
+    """Return a decoder's hook in a `table` of `Hooks`; raise a LookupError if no family has one."""
     for family in all_families():
-        if name := getattr(family.hooks, kind).get(decoder):
+        if name := getattr(family.hooks, table).get(decoder):
             return _loaded(name)
-    raise LookupError(f"no family offers {kind} for decoder {decoder}")
+    raise LookupError(f"no family offers {table} for decoder {decoder}")
 
 
 _loaded = cache(pkgutil.resolve_name)

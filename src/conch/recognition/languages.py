@@ -7,8 +7,8 @@ from conch.bls.calls import Calls
 from conch.families import decoders, default_decoders
 from conch.families.family import Decoder
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import decoder_of
+from conch.recognition.speech import Decoded
 from conch.wire.languages import codes_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import IMPROBABLE
@@ -28,10 +28,10 @@ def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOption
     """
     if not spoken or options.language != "auto":
         return options
-    found = replace(options, language=spoken, languages="")
+    chosen = replace(options, language=spoken, languages="")
     if knows(decoder_of(options), spoken):
-        return found
-    return found.by(next(default_decoders(found.value)))
+        return chosen
+    return chosen.by(next(default_decoders(chosen.value)))
 
 
 def knows(decoder: Decoder, language: str) -> bool:
@@ -72,17 +72,17 @@ async def of_more_languages(options: RecognitionOptions, calls: Calls) -> Recogn
 
 
 def with_detected_language(
-    segment: Segment, found: Decoded, options: RecognitionOptions
+    segment: Segment, decoded: Decoded, options: RecognitionOptions
 ) -> Segment:
     """Return a segment with the language, emotion and event of its decoder's result."""
     is_translated = options.task == "translate"
     return replace(
         segment,
-        language=TRANSLATED_INTO if is_translated else found.language,
-        language_probability=found.language_probability,
-        translated_from=found.language if is_translated else "",
-        emotion=found.emotion,
-        event=found.event,
+        language=TRANSLATED_INTO if is_translated else decoded.language,
+        language_probability=decoded.language_probability,
+        translated_from=decoded.language if is_translated else "",
+        emotion=decoded.emotion,
+        event=decoded.event,
     )
 
 
@@ -94,12 +94,12 @@ def with_only_language(
         return segment
     if options.language != "auto":
         return replace(segment, language=options.language)
-    # Of a named model nobody knows it.
+    # The language of a named model is unknown.
     return replace(segment, language="" if options.model else config.first_pass_language)
 
 
 def may_be_in(language: str, options: RecognitionOptions) -> bool:
     """Return whether a recogniser of this language alone may write what a request asks for."""
     chosen = codes_of(options.languages) or (language,)
-    is_asked = options.language in ("auto", language) and language in chosen
-    return is_asked and options.task == "transcribe"
+    is_allowed = options.language in ("auto", language) and language in chosen
+    return is_allowed and options.task == "transcribe"

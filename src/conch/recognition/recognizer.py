@@ -7,10 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
 from conch.audio.recording import Recording
-from conch.bls.call import Components
+from conch.bls.call import BEFORE_CALLS, Components, Deadline
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import RecordingTurns
-from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
@@ -26,9 +25,8 @@ from conch.recognition.hooks import (
 from conch.recognition.languages import language_warnings, with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
-from conch.recognition.offline.recording import recognize_channels
-from conch.recognition.offline.whole_recording import WholeRecording
-from conch.recognition.request import SpeechRequest, naming_row
+from conch.recognition.offline.recording import WholeRecording, recognize_channels
+from conch.recognition.request import RecognitionRequest, naming_row
 from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.named_models import with_its_decoder
@@ -56,14 +54,16 @@ class Recognizer:
             runtime.decoder
             and config.first_pass_language == RecognitionConfig().first_pass_language
         ):
-            # Of weights that somebody chose nobody knows it.
+            # The language of chosen weights is unknown.
             config = replace(config, first_pass_language="")
         self._config, self.runtime = config, runtime
         self._cores = cores or share_of_cores(1)
         load_hooks()
         self.open_streams = OpenStreams(config, runtime, clock)
 
-    async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
+    async def recognize(
+        self, request: RecognitionRequest, components: Components
+    ) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
 
         The rows are recognised at the same time. A failure is a `TranscriptionError`; see
@@ -72,7 +72,7 @@ class Recognizer:
         if request.stream_id:
             return [await self.open_streams.recognize(request, components)]
 
-        async def transcribe(row: _Row) -> Transcript:
+        async def transcribe(row: _RecordingRow) -> Transcript:
             with naming_row(row.number, request.num_rows):
                 async with aclosing(row.segments()) as segments:
                     async for _ in segments:
@@ -83,7 +83,7 @@ class Recognizer:
             return await together(map(transcribe, rows))
 
     async def stream(
-        self, request: SpeechRequest, components: Components
+        self, request: RecognitionRequest, components: Components
     ) -> AsyncGenerator[Transcript, None]:
         """Yield a transcript per segment of a request with one row, each as soon as it is ready.
 
@@ -106,8 +106,8 @@ class Recognizer:
 
     @asynccontextmanager
     async def _begun(
-        self, request: SpeechRequest, components: Components
-    ) -> AsyncIterator[list["_Row"]]:
+        self, request: RecognitionRequest, components: Components
+    ) -> AsyncIterator[list["_RecordingRow"]]:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
@@ -131,21 +131,25 @@ class Recognizer:
                         turn.begin(share.key, lambda: admission.is_first(share))
                     options = await prepared(options, calls[0])
                     rows = [
-                        _Row(number, *item, options, self._config)
+                        _RecordingRow(number, *item, options, self._config)
                         for number, item in enumerate(zip(recordings, calls, strict=True))
                     ]
                     for row in rows:
-                        row.heard = lambda: admission.served(share, sum(r.done_s for r in rows))
+                        row.on_progress = lambda: admission.served(
+                            share, sum(r.done_s for r in rows)
+                        )
                     yield rows
 
-    async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
+    async def _opened(
+        self, request: RecognitionRequest, options: RecognitionOptions
+    ) -> list[Recording]:
         if request.audio is None:
             return request.rows(options, self._config.max_audio_s)
         # In a thread: some files are decoded in part, to find samples or compare channels.
         return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
 
-class _Row:
+class _RecordingRow:
     def __init__(
         self,
         number: int,
@@ -156,33 +160,32 @@ class _Row:
     ) -> None:
         self.number, self.options = number, options
         self._recording, self._calls, self._config = recording, calls, config
-        self._found: list[Segment] = []
+        self._segments: list[Segment] = []
         self._turns: list[Turn] = []
         """Turns not sent yet."""
         self._sent_turns: list[Turn] = []
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
-        self.heard: Callable[[], None] = lambda: None
-        """Called when more is recognised."""
+        self.on_progress: Callable[[], None] = lambda: None
 
     async def segments(
         self, most_at_first: int | None = None, *, in_parts: bool = False
     ) -> AsyncGenerator[Segment, None]:
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
-        found = recognize_channels(
+        recognised = recognize_channels(
             self._recording, self.options, self._calls, most, at_first, self._whole
         )
-        async with aclosing(found) as segments:
+        async with aclosing(recognised) as segments:
             async for item in segments:
                 segment = with_only_language(item, self.options, self._config)
                 if in_parts:
                     segment, turns = await self._whole.part(segment)
                     self._turns += turns
-                self._found.append(segment)
+                self._segments.append(segment)
                 self.done_s = segment.end * len(self._recording.channels)
-                self.heard()
+                self.on_progress()
                 yield segment
 
     def part(self, segment: Segment) -> Transcript:
@@ -192,10 +195,10 @@ class _Row:
 
     async def finished(self, *, is_streamed: bool = False) -> Transcript:
         """Return the transcript of all segments; if they were answers, of what else is known."""
-        after = await self._whole.finished(self._found)
+        after = await self._whole.finished(self._segments)
         self._calls.count(AUDIO_SECONDS, self._recording.duration, mode=OFFLINE)
         is_textless = not decoder_of(self.options).components
-        is_revised = is_streamed and [*after.segments] != self._found
+        is_revised = is_streamed and [*after.segments] != self._segments
         return replace(
             with_turns(
                 self.transcript([] if is_streamed else after.segments),
@@ -226,7 +229,7 @@ class _Row:
 
 
 def _choices(
-    request: SpeechRequest, runtime: Runtime
+    request: RecognitionRequest, runtime: Runtime
 ) -> tuple[RecognitionOptions, Iterator[RecognitionOptions] | None]:
     """Check a request, and return `RecognitionOptions.choices` with all that they need."""
     if request.stream_id or request.starts or request.ends:

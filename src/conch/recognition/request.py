@@ -12,7 +12,7 @@ from conch.audio.recording import (
     tensor_of,
     waveform_recording,
 )
-from conch.bls.service import Asked
+from conch.bls.service import RequestHeader
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import (
@@ -26,7 +26,7 @@ from conch.wire.options import RecognitionOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechRequest(Asked):
+class RecognitionRequest(RequestHeader):
     """A request with its tensors, which have the batch dimension first."""
 
     wav: Array | None = None

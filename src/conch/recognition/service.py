@@ -6,16 +6,15 @@ from contextlib import aclosing
 import numpy as np
 
 from conch.audio.intake import prepare
-from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.metrics import Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Message
+from conch.bls.service import AccessRecord, Answer, Message
 from conch.component import Array
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.recognition.recognizer import OFFLINE, Recognizer
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.result import Transcript
 
 LEAST_SCORE = float(np.finfo(np.float32).min)
@@ -39,13 +38,13 @@ class Recognition:
             PASS_STRETCH: lambda: streams.stretch,
         }
 
-    def parse(self, message: Message) -> SpeechRequest:
+    def parse(self, message: Message) -> RecognitionRequest:
         """Read a request; its options and audio are checked when it runs."""
         fields = {name.lower(): tensor for name, tensor in message.read_inputs().items()}
-        return SpeechRequest(**(fields | message.asked()))
+        return RecognitionRequest(**(fields | message.header_fields()))
 
     async def run(
-        self, request: SpeechRequest, components: Components, record: AccessRecord
+        self, request: RecognitionRequest, components: Components, record: AccessRecord
     ) -> AsyncGenerator[Answer, None]:
         """Yield one answer; if the request is decoupled, one per segment and a last one."""
         if request.stream_id and not request.is_decoupled:

@@ -73,7 +73,6 @@ def letters(text: str) -> str:
 
 
 def middle(word: Word) -> float:
-    """Return the middle of a word, in seconds."""
     return (word.start + word.end) / 2
 
 

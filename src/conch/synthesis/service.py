@@ -16,15 +16,13 @@ import numpy as np
 
 from conch.audio.encoding import Encoder
 from conch.audio.recording import file_recording
-from conch.bls.access_log import AccessRecord
-from conch.bls.call import Components
+from conch.bls.call import BEFORE_CALLS, Components, Deadline
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
 from conch.bls.config import BlsConfig
-from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Asked, Message
+from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
 from conch.component.arrays import FloatArray
 from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
@@ -77,7 +75,7 @@ class SynthesisConfig(BlsConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisRequest(Asked):
+class SynthesisRequest(RequestHeader):
     """A request with its text, whose options are not checked yet."""
 
     text: str
@@ -105,7 +103,7 @@ class Synthesis:
             sent = "none" if tensor is None else str(tensor.size)
             raise TextError(f"TEXT takes one text; sent: {sent}")
         most = self._config.max_text if message.is_decoupled else self._config.max_whole_text
-        return SynthesisRequest(text=checked_text(tensor.item(), most), **message.asked())
+        return SynthesisRequest(text=checked_text(tensor.item(), most), **message.header_fields())
 
     async def run(
         self, request: SynthesisRequest, components: Components, record: AccessRecord

@@ -1,6 +1,7 @@
-"""Calls of the component models of this server, in process (BLS)."""
+"""The component models of this server: call them in process (BLS), and load them."""
 
 import asyncio
+import json
 import logging
 import os
 import threading
@@ -10,18 +11,20 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from itertools import count
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.bls.call import Call, ComponentAwayError, Outputs, StreamLostError, Tensor
+from conch.bls.call import Call, ComponentAwayError, Outputs, StreamLostError, TensorHandle
 from conch.bls.hangs import HangWatch
 from conch.bls.service import Responder
 from conch.component import Array
 from conch.triton.memory import watch
 from conch.triton.tracing import RequestSpan
 from conch.wire import entry_points, foreign
-from conch.wire.entry_points import SERVED_VARIABLE, ChunkPosition
+from conch.wire.entry_points import SERVED_VARIABLE, ChunkPosition, OnDemandSettings
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -37,10 +40,12 @@ from conch.wire.needs import missing
 logger = logging.getLogger(__name__)
 
 TRACEBACK = "\n\nAt:\n"
-"""What separates the message of a Python model's error from its traceback."""
+"""Separator of message and traceback in the error of a Python model."""
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
+TIMEOUT_S = 120.0
+"""Seconds for a model to load."""
 # From a time on, so that no two models of the server which make calls have the same numbers.
 _numbers = count(time.time_ns())
 _ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
@@ -84,7 +89,7 @@ class TritonComponents:
         """Call a component in a thread; a model that is not Conch's own has POST_PATIENCE_S."""
         loop = asyncio.get_running_loop()
         is_own = self._hangs.watches(call.model)
-        ends = call.place is not None and call.place.ends
+        ends = call.sequence is not None and call.sequence.ends
         pool = self._post if not is_own else self._ends if ends else self._pool
         hung: ComponentAwayError | None = None
 
@@ -138,7 +143,7 @@ class TritonComponents:
             requested_output_names=list(call.outputs),
             parameters={**call.parameters, **number, **entry_points.own_key()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
-            **(_sequence(call.place) if call.place else {}),
+            **(_sequence(call.sequence) if call.sequence else {}),
         )
         size = call.work * sum(map(_size, call.inputs.values()))
         span = self._span.calling(call.model) if self._span else nullcontext()
@@ -205,7 +210,7 @@ def _is_ready(model: str) -> bool:
     return not (response.has_error() and _is_missing(model, response.error().message()))
 
 
-def _size(value: Array | Tensor) -> int:
+def _size(value: Array | TensorHandle) -> int:
     """Return the bytes of a tensor, 0 if it is not in host memory."""
     if isinstance(value, TritonTensor):
         return value.numpy().nbytes if value.tensor.is_cpu() else 0
@@ -213,10 +218,10 @@ def _size(value: Array | Tensor) -> int:
     return array.nbytes if array.dtype != np.object_ else sum(map(len, array.ravel()))
 
 
-def _sequence(place: ChunkPosition) -> dict[str, Any]:
-    start = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START if place.starts else 0
-    end = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END if place.ends else 0
-    return {"correlation_id": place.stream_id, "flags": start | end}
+def _sequence(sequence: ChunkPosition) -> dict[str, Any]:
+    start = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START if sequence.starts else 0
+    end = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END if sequence.ends else 0
+    return {"correlation_id": sequence.stream_id, "flags": start | end}
 
 
 class TritonTensor:
@@ -226,11 +231,17 @@ class TritonTensor:
         self.tensor = tensor
 
     def numpy(self) -> Array:
-        array: Array = _to_numpy(self.tensor)[0]
+        if self.tensor.is_cpu():
+            rows = self.tensor.as_numpy()
+        else:
+            import torch.utils.dlpack  # only where a component answers from a GPU
+
+            rows = torch.utils.dlpack.from_dlpack(self.tensor.to_dlpack()).cpu().numpy()
+        array: Array = rows[0]
         return array
 
 
-def _bls_input(name: str, value: Array | Tensor) -> Any:
+def _bls_input(name: str, value: Array | TensorHandle) -> Any:
     if isinstance(value, TritonTensor):
         if value.tensor.name() != name:
             raise ValueError(f"{value.tensor.name()} cannot be sent as {name}")
@@ -238,11 +249,28 @@ def _bls_input(name: str, value: Array | Tensor) -> Any:
     return pb_utils.Tensor(name, np.ascontiguousarray(value)[np.newaxis])
 
 
-def _to_numpy(tensor: Any) -> Array:
-    if tensor.is_cpu():
-        array: Array = tensor.as_numpy()
-        return array
-    import torch.utils.dlpack  # only where a component answers from a GPU
+async def load(settings: OnDemandSettings, model: str) -> None:
+    """Load a model and wait until it is ready; raise a ComponentError with Triton's message.
 
-    on_host: Array = torch.utils.dlpack.from_dlpack(tensor.to_dlpack()).cpu().numpy()
-    return on_host
+    It asks the server's repository API: `pb_utils.load_model` of Triton 2.51 holds Python's lock
+    until the model is loaded, so all requests of the process would stand still.
+    """
+    await asyncio.to_thread(_load, settings, model)
+
+
+def _load(settings: OnDemandSettings, model: str) -> None:
+    headers = {"Content-Type": "application/json", **settings.headers}
+    request = Request(f"{settings.url}/{model}/load", b"{}", headers)
+    try:
+        # The server is on this machine, whatever proxy the environment names.
+        build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_S).close()
+    except HTTPError as error:
+        with error:
+            said = error.read().decode("utf-8", "replace")
+        try:
+            said = str(json.loads(said)["error"])
+        except (ValueError, KeyError, TypeError):
+            said = said or str(error)
+        raise ComponentError(said.partition(TRACEBACK)[0].strip()) from None
+    except (URLError, OSError) as error:
+        raise ComponentError(f"the server has not answered: {error}") from None

@@ -1,26 +1,24 @@
-"""Connect a BLS model of Triton with the host of its service."""
+"""Connect a BLS model of Triton with the host of its service, and give its calls threads."""
 
 import gc
 import logging
 import os
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from conch.bls.channel import address_of, is_of_this_server
-from conch.bls.config import BlsConfig
-from conch.bls.hangs import HangWatch
+from conch.bls.config import BlsConfig, OwnComponents, with_copies
+from conch.bls.failover import OnDemand
+from conch.bls.hangs import HangWatch, ModelProcesses, boot_time_s
 from conch.bls.host import Host
 from conch.bls.metrics import Metrics
-from conch.bls.model_processes import ModelProcesses, boot_time_s
-from conch.bls.on_demand import OnDemand
-from conch.bls.relay_server import RelayServer
+from conch.bls.relay import RelayServer
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
-from conch.bls.traits import OwnComponents, with_copies
-from conch.triton.components import TritonComponents
-from conch.triton.lanes import Lanes
-from conch.triton.loading import load
+from conch.triton.components import TritonComponents, load
 from conch.triton.logs import log_to_stderr
 from conch.triton.messages import Requests
 from conch.triton.metrics import MetricsPublisher
@@ -61,8 +59,8 @@ class EntryPoint:
         own = with_copies(own, served)
         self._hangs = HangWatch(processes, own, config.min_hang_s, metrics, boot_time_s)
         detached = TritonComponents(None, None, self._hangs, lanes.passes, lanes.ends, lanes.post)
-        asked = OnDemandSettings.of(os.environ)
-        on_demand = OnDemand(asked.models, detached.is_loaded, partial(load, asked))
+        settings = OnDemandSettings.of(os.environ)
+        on_demand = OnDemand(settings.models, detached.is_loaded, partial(load, settings))
         decoder = os.environ.get(DECODER_VARIABLE, "")
         runtime = Runtime(config, own, detached, served, metrics, on_demand, decoder)
         made = service(config, runtime)
@@ -75,7 +73,6 @@ class EntryPoint:
         self._hangs.start()
 
     def start(self, request: Any) -> None:
-        """Start to answer a request of Triton, without waiting for it."""
         self._requests.start(request)
 
     def close(self) -> None:
@@ -107,3 +104,46 @@ class EntryPoint:
             logger.error("calls of components have not ended, and are left behind")
         self._hangs.close()
         self._requests.close()
+
+
+class Lanes:
+    """Threads for calls and for reading audio: an urgent call never waits behind another one."""
+
+    def __init__(self, max_calls: int, max_passes: int) -> None:
+        """Take at least 4 `max_calls`. A pass makes one at once, with rescoring up to three."""
+        live, ends, post = max_calls // 4, max(1, max_calls // 16), max_calls // 8
+        passes = min(2 * max_passes, live)
+        self.live = _lane("live", live)
+        """Calls for chunks of live streams."""
+        self.passes = _lane("pass", passes)
+        """Calls that belong to no request: passes over live utterances."""
+        self.ends = _lane("end", ends)
+        """Calls that end a stream of a component."""
+        self.recordings = _lane("call", max_calls - live - passes - ends - post)
+        self.post = _lane("post", post) if post else self.recordings
+        """Calls of models that are not Conch's own: one that hangs keeps its thread."""
+        self.audio = _lane("audio", (os.cpu_count() or 1) + 4)
+        """Reads audio files; it calls no component."""
+
+    def close(self, timeout_s: float) -> bool:
+        """Drop what waits, wait for what runs, and stop all threads; return whether they stopped.
+
+        Calls may never end, so the wait has a limit. Those of models that are not Conch's own are
+        not waited for.
+        """
+        lanes = (self.live, self.passes, self.ends, self.recordings, self.audio)
+        for lane in (self.post, *lanes):
+            lane.shutdown(wait=False, cancel_futures=True)
+
+        def wait() -> None:
+            for lane in lanes:
+                lane.shutdown()
+
+        waiting = threading.Thread(target=wait, name="lanes-end", daemon=True)
+        waiting.start()
+        waiting.join(timeout_s)
+        return not waiting.is_alive()
+
+
+def _lane(name: str, threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"bls-{name}")

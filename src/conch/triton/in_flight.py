@@ -13,8 +13,7 @@ from conch.component import Outputs, Row
 from conch.component.in_flight import Reason
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.requests import component_response, rows_of
-from conch.triton.statuses import triton_error
+from conch.triton.requests import component_response, rows_of, triton_error
 from conch.wire import entry_points
 from conch.wire.errors import DeadlineError, RequestCancelledError
 
@@ -27,11 +26,9 @@ class Starting(Protocol):
 
     def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
         """Return the outputs of a row to be."""
-        ...
 
     def close(self) -> None:
         """Answer what has started."""
-        ...
 
 
 def start(requests: Sequence[Any], component: Starting) -> None:
@@ -68,7 +65,9 @@ class _Request:
         try:
             rows = rows_of(self._request)
             self._let_leave(rows[0].parameters.get(entry_points.LEAVING_CALL))
-            self._keep_number(rows[0].parameters.get(entry_points.CALL_NUMBER, 0))
+            if number := rows[0].parameters.get(entry_points.CALL_NUMBER, 0):
+                self._number = number
+                self._numbered[number] = self
             for row in rows:
                 self._answers.append(component.start(row, self._reason))
         except Exception as error:
@@ -79,6 +78,7 @@ class _Request:
         self._wait()
 
     def _wait(self) -> None:
+        # Not in `start`: the frame of its error would keep the answer, and so itself.
         for answer in [*self._answers]:
             answer.add_done_callback(self._has_ended)
 
@@ -88,11 +88,6 @@ class _Request:
         if named := self._numbered.get(number):
             named._is_unwanted = True
         raise RequestCancelledError(f"call {number} leaves")
-
-    def _keep_number(self, number: int) -> None:
-        if number:
-            self._number = number
-            self._numbered[number] = self
 
     def _reason(self) -> Exception | None:
         now = time.monotonic()

@@ -25,9 +25,9 @@ def trim() -> None:
 
 
 class IdleWatch:
-    """Runs a function once after each time of calls, when none has come for a while.
+    """Runs a function after `idle_s` seconds without a call, once for each busy time.
 
-    Within a time of calls it runs after MANY_ENDED streams, once in `idle_s` at most.
+    Within a busy time it runs after MANY_ENDED streams, once in `idle_s` at most.
     """
 
     def __init__(self, then: Callable[[], None], idle_s: float) -> None:

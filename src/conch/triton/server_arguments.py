@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conch.triton.responders import THREADS
+from conch.triton.messages import THREADS
 
 DEFAULT_POOL = 32
 """Default number of the python backend's threads in each instance."""
 SHARED_MEMORY = "shared-memory"
 """The API that reads other clients' audio."""
 PORTS = {"--allow-http": "--http-restricted-api", "--allow-grpc": "--grpc-restricted-protocol"}
-"""What opens a port of clients, and what restricts its APIs."""
+"""Option that opens a port to clients, and the one that restricts its APIs."""
 
 
 def parents_command() -> list[str]:
@@ -25,7 +25,7 @@ def parents_command() -> list[str]:
 def missing_arguments(
     command: Sequence[str], environment: Mapping[str, str], max_calls_in_flight: int
 ) -> list[str]:
-    """Return what a server lacks, a sentence each; nothing for another program."""
+    """Return the settings that a `tritonserver` lacks, a sentence each; none for other programs."""
     if not command or Path(command[0]).name != "tritonserver":
         return []
     settings = _settings(command[1:])
@@ -50,15 +50,15 @@ def missing_arguments(
 
 def _settings(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each option, `--name=value` or `--name value`."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     name = ""
     for argument in arguments:
         if argument.startswith("--"):
             name, is_joined, value = argument.partition("=")
-            found.setdefault(name, []).extend([value] if is_joined else [])
+            values.setdefault(name, []).extend([value] if is_joined else [])
         elif name:
-            found[name].append(argument)
-    return found
+            values[name].append(argument)
+    return values
 
 
 def _pool(settings: Mapping[str, Sequence[str]]) -> int:

@@ -40,7 +40,6 @@ class Tracer:
         self._tracer = self._provider.get_tracer(SCOPE)
 
     def close(self) -> None:
-        """Send the remaining spans and stop the thread."""
         self._provider.shutdown()
 
     def begin(

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 LOGGER = logging.getLogger("conch.access")
 
 Fields: TypeAlias = Mapping[str, Any]
-"""Values by name: those of `conch.bls.access_log`, or of `conch.gateway.app`."""
+"""Values by name: those of `conch.bls.service`, or of `conch.gateway.app`."""
 
 SAFE_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 """Ids of requests that clients may choose, as logs repeat them."""

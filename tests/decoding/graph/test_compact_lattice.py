@@ -14,8 +14,8 @@ from kaldi_lattice import best_path, read
 from conch.decoding.graph.compact_lattice import ONE, CompactLattice, Weight, compact_lattice
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
-from conch.decoding.hypothesis import Piece, spelled_words, unit_runs
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.hypothesis import PathUnit, spelled_words, unit_runs
+from conch.decoding.ngram.files import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
 
 CONFIG = WfstConfig(
@@ -61,7 +61,7 @@ def test_the_best_path_is_the_transcript_with_its_scores_and_times(
     path = log_probs[np.arange(len(units)), units]
     runs = (item.tolist() for item in unit_runs(units, path))
     texts = graph.vocab
-    timed = spelled_words(Piece(texts[unit], *item) for unit, *item in zip(*runs, strict=True))
+    timed = spelled_words(PathUnit(texts[unit], *item) for unit, *item in zip(*runs, strict=True))
     assert [(item.start_frame, item.end_frame) for item in timed] == [
         (item.start_frame, item.end_frame) for item in best.words
     ]

@@ -18,7 +18,7 @@ from graph_toys import (
 )
 
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.graphs.build import DICTIONARY_LOG_PROB, GraphConfig, build_graph
 from conch.graphs.lexicon import read_lexicon
 from conch.wire.errors import ConfigError, InvalidRequestError

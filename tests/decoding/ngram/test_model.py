@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiny_arpa import TINY
 
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.ngram.model import (
     SHIPPED,
     KenlmModel,

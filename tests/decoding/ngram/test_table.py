@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.ngram.table import NgramTable
 from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
 from conch.wire.errors import ConfigError

@@ -9,7 +9,7 @@ import pytest
 from tiny_arpa import TINY
 
 from conch.component import Row
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.units import units_from_dict
 from conch.decoding.vocab import vocab_of

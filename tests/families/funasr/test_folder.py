@@ -9,7 +9,7 @@ import pytest
 from onnx_metadata import change_metadata
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.detection import detect
+from conch.catalogue.models import detect
 from conch.families.funasr.folder import (
     check_paraformer,
     read_online_paraformer,

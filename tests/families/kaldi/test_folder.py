@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from conch.catalogue.checks import Found, UnfitModelError
-from conch.catalogue.detection import detect
+from conch.catalogue.checks import ModelSummary, UnfitModelError
+from conch.catalogue.models import detect
 from conch.families.kaldi.folder import check_kaldi
 from conch.wire.errors import ConfigError
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_a_folder_is(folder):
     size = sum((folder / name).stat().st_size for name in (*FILES, "conf/mfcc.conf"))
-    expected = Found(None, size, family="Kaldi (nnet3)", features="40 MFCC", is_live=True)
+    expected = ModelSummary(None, size, family="Kaldi (nnet3)", features="40 MFCC", is_live=True)
     assert check_kaldi(folder) == expected
     assert detect(str(folder))[0].name == "kaldi"
 

@@ -4,8 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conch.catalogue.kinds import KINDS
-from conch.catalogue.places import find, state_of
+from conch.catalogue.models import KINDS, find, state_of
 from conch.component import Row
 from conch.families.moonshine import weights
 from conch.families.moonshine.declaration import PACKAGE

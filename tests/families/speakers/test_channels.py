@@ -8,7 +8,7 @@ from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from plain_streams import audio
 
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 
 LEFT, RIGHT = audio("..1111.........55555..."), audio("........3333...........")
 
@@ -18,7 +18,7 @@ def answer(**options):
     stereo = np.stack((LEFT, RIGHT), axis=1)
     buffer = audio_file(stereo, 16_000, "FLOAT")
     file = np.array([[buffer]], dtype=object)
-    request = SpeechRequest(audio=file, parameters={"channels": "split", **options})
+    request = RecognitionRequest(audio=file, parameters={"channels": "split", **options})
     (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
     return found, components
 

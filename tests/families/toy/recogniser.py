@@ -11,9 +11,8 @@ from plain_streams import STEP
 
 from conch.bls.calls import Calls
 from conch.component import Array, bytes_array
-from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import FirstPass, Recogniser
-from conch.recognition.live.endpointing import SpeechProbs
+from conch.recognition.speech import WORD_COLUMNS, Decoded, SpeechProbs, hypotheses_of, words_of
 from conch.wire.options import RecognitionOptions
 
 

@@ -20,8 +20,8 @@ async def name_speakers(
     recognised: Sequence[RecognisedSpeech], options: RecognitionOptions, calls: Calls
 ) -> AfterRecordingResult:
     """Write the speaker in front of each text; the loudest of the recording is A."""
-    ranks = sorted({item.heard for item in recognised}, reverse=True)
-    speakers = ["ABCDEFGH"[ranks.index(item.heard)] for item in recognised]
+    ranks = sorted({item.analysis for item in recognised}, reverse=True)
+    speakers = ["ABCDEFGH"[ranks.index(item.analysis)] for item in recognised]
     pairs = list(zip(recognised, speakers, strict=True))
     turns = [
         {"speaker": speaker, "start": item.segment.start, "channel": item.segment.channel}

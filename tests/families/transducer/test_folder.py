@@ -11,7 +11,7 @@ import transducer_toys
 from onnx import TensorProto, helper
 from onnx_metadata import change_metadata
 
-from conch.catalogue.checks import Found, UnfitModelError
+from conch.catalogue.checks import ModelSummary, UnfitModelError
 from conch.families.transducer.folder import check_transducer, read_transducer
 
 NEMO = ("rnnt", "tdt", "streaming")
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_a_streaming_folder_is(tmp_path):
     folder = transducer_toys.zipformer2(tmp_path / "toy")
     size = sum(path.stat().st_size for path in folder.iterdir())
-    assert check_transducer(folder) == Found(
+    assert check_transducer(folder) == ModelSummary(
         None,
         size,
         family="transducer (zipformer2)",

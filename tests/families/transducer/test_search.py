@@ -7,7 +7,7 @@ import pytest
 
 from conch.decoding.fusion import FusedLanguageModel, Fusion
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
-from conch.decoding.written import WrittenUnits
+from conch.decoding.vocab import WrittenUnits
 from conch.families.transducer.folder import read_transducer
 from conch.families.transducer.guide import Bias, Guide
 from conch.families.transducer.networks import Joint

@@ -11,7 +11,7 @@ import yaml
 from onnx_metadata import change_metadata
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.detection import detect
+from conch.catalogue.models import detect
 from conch.families.wenet.folder import check_wenet, read_wenet
 
 MODEL = wenet_toys.U2pp(0)

@@ -12,7 +12,7 @@ from plain_recognizer import recognizer_on
 
 from conch.bls.call import Call
 from conch.component import Outputs, Row
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import AudioError, ComponentError, MissingModelError
 from lab.orchestration.component_queues import BatchingQueue, InProcessComponents
 
@@ -112,6 +112,6 @@ def test_the_path_is_that_of_speech() -> None:
 
     async def recognized() -> str:
         recognizer = recognizer_on(components)
-        return (await recognizer.recognize(SpeechRequest(wav=tone), components))[0].text
+        return (await recognizer.recognize(RecognitionRequest(wav=tone), components))[0].text
 
     assert asyncio.run(recognized()) == "spoken 0.25 0"

@@ -7,7 +7,7 @@ import pytest
 from pocketsphinx_model import PocketsphinxModel
 from recordings import recordings_of
 
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.ngram.model import SHIPPED, NgramModel, ngram_lookup
 from conch.decoding.ngram.table import NgramTable
 from conch.language.normalize import language_model_words

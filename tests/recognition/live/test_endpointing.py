@@ -6,10 +6,10 @@ from conch.component.waveform import VAD_FRAME_SAMPLES
 from conch.recognition.live.endpointing import (
     Endpointer,
     EndpointRules,
-    Speech,
-    SpeechProbs,
+    SpeechExtent,
     speech_span,
 )
+from conch.recognition.speech import SpeechProbs
 
 RULES = EndpointRules(threshold=0.5, silence_ms=320, no_speech_ms=640, length_s=3.2)
 
@@ -20,9 +20,9 @@ def probs(text: str, frame_samples: int = VAD_FRAME_SAMPLES) -> SpeechProbs:
     return SpeechProbs(found, frame_samples)
 
 
-def speech(end: int, first: int, after_last: int) -> Speech:
+def speech(end: int, first: int, after_last: int) -> SpeechExtent:
     """Of frames."""
-    return Speech(
+    return SpeechExtent(
         end * VAD_FRAME_SAMPLES, first * VAD_FRAME_SAMPLES, after_last * VAD_FRAME_SAMPLES
     )
 
@@ -89,10 +89,10 @@ def test_a_pause_that_was_not_sent_is_silence_and_no_speech_goes_on_behind_it():
 
 def test_where_somebody_speaks_is_padded_within_the_utterance():
     utterance, pad_ms, pad = Span(1_000, 50_000), 300, 4_800
-    assert speech_span(Speech(50_000), utterance, pad_ms) == utterance
-    found = speech_span(Speech(50_000, 10_000, 20_000), utterance, pad_ms)
+    assert speech_span(SpeechExtent(50_000), utterance, pad_ms) == utterance
+    found = speech_span(SpeechExtent(50_000, 10_000, 20_000), utterance, pad_ms)
     assert found == Span(10_000 - pad, 20_000 + pad)
-    assert speech_span(Speech(50_000, 2_000, 49_000), utterance, pad_ms) == utterance
+    assert speech_span(SpeechExtent(50_000, 2_000, 49_000), utterance, pad_ms) == utterance
 
 
 def test_frames_may_come_in_pieces_of_any_length():
@@ -111,4 +111,4 @@ def test_frames_of_another_length():
     endpointer = Endpointer(RULES)
     assert endpointer.push(probs("#" + "." * 15, frame_samples=320)) is None
     assert endpointer.push(probs(".", frame_samples=320)) == "silence"
-    assert endpointer.speech == Speech(17 * 320, 0, 320)
+    assert endpointer.speech == SpeechExtent(17 * 320, 0, 320)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch.recognition.live.load import (
+from conch.recognition.live.scheduling import (
     LATE_PASS,
     LATE_STEP,
     LONGEST,
@@ -14,7 +14,7 @@ from conch.recognition.live.load import (
     PROMPT_STEP,
     STRETCH,
     Allowed,
-    Load,
+    LoadMeter,
     Pace,
 )
 
@@ -93,7 +93,7 @@ def test_a_priority_is_a_share():
 
 
 def test_load_decides_once_a_period_by_the_slowest_tenth():
-    load = Load(step_s=0.64)
+    load = LoadMeter(step_s=0.64)
     for index in range(10):
         load.step_took(0.64 if index == 0 else 0.01, now=index * PERIOD_S / 10)
     assert load.pace == Pace()  # the period is not over
@@ -108,7 +108,7 @@ def test_load_decides_once_a_period_by_the_slowest_tenth():
 
 
 def test_load_takes_the_mean_time_of_passes_as_a_share_of_their_interval():
-    load = Load(step_s=0.64)
+    load = LoadMeter(step_s=0.64)
     load.pass_took(0.1, 2.0, now=0.0)
     load.pass_took(3.9, 2.0, now=PERIOD_S)
     assert load.pace.stretch == pytest.approx(STRETCH)
@@ -118,7 +118,7 @@ def test_load_takes_the_mean_time_of_passes_as_a_share_of_their_interval():
 
 
 def test_what_nobody_uses_has_room():
-    load = Load(step_s=0.64)
+    load = LoadMeter(step_s=0.64)
     load.pace = Pace(LONGEST)
     load.step_took(0.01, now=0.0)
     load.step_took(0.01, now=1000 * PERIOD_S)

@@ -11,7 +11,7 @@ from spoken_components import RATE, SpokenComponents, columns, heard, made
 
 from conch.families.whisper.recogniser import OPEN_WINDOW
 from conch.recognition.live import rolling_passes as live_passes
-from conch.recognition.live.load import Pace
+from conch.recognition.live.scheduling import Pace
 from conch.wire.result import text_of_words
 
 TALK = "abcdefghijklmnop"

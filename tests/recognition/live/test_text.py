@@ -27,7 +27,7 @@ def passed(text: LiveText, words: str, ctc: str = "", first: int = 0) -> LiveTex
     """Return a text after a pass that begins with the word of number `first`."""
     said = spoken(words, first)
     heard = spoken(ctc, first)
-    ends = end_of(said) if said else text.heard_until + 1.0
+    ends = end_of(said) if said else text.pass_end_s + 1.0
     return text.after_pass(said, first * EACH_S, ends, heard)
 
 
@@ -86,7 +86,7 @@ def test_what_is_heard_in_silence_changes_no_firm_word():
     silent = passed(text, "")
     assert parts(silent) == ("The cat sat", "")
     assert silent.shown((), math.inf, in_speech=False) == ((), ())
-    assert silent.heard_until > text.heard_until
+    assert silent.pass_end_s > text.pass_end_s
     # The pass after finds the words again, behind the firm ones.
     assert parts(passed(silent, "The cat sat on the mat")) == ("The cat sat", "on the mat")
 
@@ -156,11 +156,11 @@ def test_firm_words_stay_and_come_once(seed):
     for text, by_then in live(rng, rate=0.1, ctc_rate=0.15):
         assert text.firm[: len(before.firm)] == before.firm
         assert text.window_start(0.0) >= before.window_start(0.0) - 2 * 0.1  # times are off
-        tentative, newest = text.shown(by_then, text.heard_until, in_speech=True)
+        tentative, newest = text.shown(by_then, text.pass_end_s, in_speech=True)
         assert len(tentative) <= len(text.tentative)
         shown = [*text.firm, *tentative, *newest]
         # Whatever the errors, about as many words as were said.
-        said = len(heard_words(0.0, text.heard_until))
+        said = len(heard_words(0.0, text.pass_end_s))
         assert abs(len(shown) - said) <= 2 + 0.3 * said
         before = text
 
@@ -171,7 +171,7 @@ def test_without_errors_every_word_is_there_once(seed):
     for text, _ in live(random.Random(seed), rate=0.0, ctc_rate=0.0):
         known = [word.text for word in (*text.firm, *text.tentative)]
         assert known[:-1] == truth[: len(known) - 1]  # the last one may be cut
-        assert len(known) == len(heard_words(0.0, text.heard_until))
+        assert len(known) == len(heard_words(0.0, text.pass_end_s))
         firm = [word.text for word in text.firm]
         assert firm[:-1] == truth[: len(firm) - 1]
 
@@ -200,7 +200,7 @@ def test_of_a_word_that_the_pass_heard_in_part_the_newest_text_is_shown():
     tentative, newest = text.shown(ctc, 1.2, in_speech=True)
     assert [word.text for word in (*tentative, *newest)] == ["wait", "until"]
     # A firm word stays in any case.
-    firm = LiveText(firm=said, heard_until=0.65)
+    firm = LiveText(firm=said, pass_end_s=0.65)
     assert firm.shown(ctc, 1.2, in_speech=True) == ((), ())
 
 

@@ -9,7 +9,7 @@ from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
 from conch.recognition.metrics import AUDIO_SECONDS
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import ComponentError, OptionError
 
 RATE = 16_000
@@ -28,13 +28,13 @@ ONE = said((3, 5, 0.1), (20, 22, 0.3), (50, 52, 0.5))
 OTHER = said((9, 12, 0.2), (30, 31, 0.4))
 
 
-def call(*channels: np.ndarray, **parameters) -> SpeechRequest:
+def call(*channels: np.ndarray, **parameters) -> RecognitionRequest:
     buffer = audio_file(np.stack(channels, axis=1), RATE, "FLOAT")
     audio = np.array([[buffer]], dtype=object)
-    return SpeechRequest(audio=audio, parameters=parameters)
+    return RecognitionRequest(audio=audio, parameters=parameters)
 
 
-def recognize(components: PlainComponents, request: SpeechRequest, **limits):
+def recognize(components: PlainComponents, request: RecognitionRequest, **limits):
     recognizer = recognizer_on(components, **limits)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript, recognizer
@@ -163,6 +163,6 @@ async def test_what_is_wrong_comes_with_the_answer_and_with_a_streams_last_part(
 async def test_a_batch_says_of_each_row_what_is_wrong_with_it():
     wav = np.stack([said((1, 3, 0.1), seconds=5.0), np.zeros(5 * RATE, np.float32)])
     recognizer = recognizer_on(PlainComponents())
-    first, second = await recognizer.recognize(SpeechRequest(wav=wav), PlainComponents())
+    first, second = await recognizer.recognize(RecognitionRequest(wav=wav), PlainComponents())
     assert first.warnings == ()
     assert "no speech was found" in second.warnings

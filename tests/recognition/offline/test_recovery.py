@@ -10,11 +10,11 @@ from plain_recognizer import recognizer_on
 from spoken_components import RATE, SpokenComponents, columns, from_a_pause_on, made, until_a_pause
 
 from conch.component import bytes_array
-from conch.recognition.decoded import WORD_COLUMNS
 from conch.recognition.metrics import GAPS, UNRECOGNISED_SECONDS
 from conch.recognition.offline import coverage
 from conch.recognition.offline.recovery import MAX_DEPTH
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
+from conch.recognition.speech import WORD_COLUMNS
 from conch.wire.errors import ComponentError, DeadlineError
 from conch.wire.result import Transcript, Word
 
@@ -33,7 +33,7 @@ def letters_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
 def recognize(components, waveform, **parameters) -> tuple[Transcript, dict]:
     """Return the transcript, and the counts of gaps."""
     recognizer = recognizer_on(components)
-    request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
+    request = RecognitionRequest(wav=waveform[np.newaxis], parameters=parameters)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     counted = recognizer.runtime.metrics.drain()
     gaps = {key[0]: value for (family, key), value in counted.items() if family is GAPS}
@@ -393,7 +393,7 @@ class Timed(SpokenComponents):
 
 def test_a_repair_goes_before_the_first_calls_of_later_segments():
     components = Timed()
-    request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
+    request = RecognitionRequest(wav=LONG[np.newaxis], parameters={})
     recognizer = recognizer_on(components)
     (transcript,) = virtual_time.run(recognizer.recognize(request, components))
     assert transcript.segments[0].text == "a b c d e f g h"
@@ -406,7 +406,7 @@ def test_a_repair_goes_before_the_first_calls_of_later_segments():
 async def test_a_repair_of_the_first_segment_does_not_stop_the_others():
     components = Timed()
     recognizer = recognizer_on(components, cores=2)
-    request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
+    request = RecognitionRequest(wav=LONG[np.newaxis], parameters={})
     encoded = [
         components.calls.count("moonshine_encoder")
         async for _ in recognizer.stream(request, components)

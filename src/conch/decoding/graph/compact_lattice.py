@@ -8,10 +8,11 @@ weight, and a weight holds the units too. kaldifst has no determinisation for su
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf, isfinite
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -41,12 +42,7 @@ class Weight(NamedTuple):
 
     def then(self, other: "Weight") -> "Weight":
         """Return the weight of a path and the one after it."""
-        return Weight(
-            self.cost + other.cost,
-            self.graph + other.graph,
-            self.acoustic + other.acoustic,
-            self.labels + other.labels,
-        )
+        return Weight(*map(add, self, other))
 
     def after(self, first: "Weight") -> "Weight":
         """Return the weight of the rest of a path that begins with `first`."""
@@ -97,7 +93,7 @@ def _written(weight: Weight) -> str:
 
 def linear_lattice(words: Sequence[int], weight: Weight) -> CompactLattice:
     """Return the lattice of one path; all of its weight is at the end."""
-    arcs = tuple(Arc(place, place + 1, word, ONE) for place, word in enumerate(words))
+    arcs = tuple(Arc(state, state + 1, word, ONE) for state, word in enumerate(words))
     return CompactLattice(arcs, {len(words): weight})
 
 
@@ -121,7 +117,7 @@ def compact_lattice(
     numbers: dict[_Key, int] = {}
     subsets: list[_Subset] = []
     reached: list[float] = []  # cost of the best path to each
-    found: list[Arc] = []
+    arcs: list[Arc] = []
     finals: dict[int, Weight] = {}
     num_labels = 0
 
@@ -134,7 +130,7 @@ def compact_lattice(
             numbers[key] = len(subsets)
             subsets.append(subset)
             reached.append(cost)
-            heappush(waiting, (raw.place(subset), numbers[key]))
+            heappush(waiting, (raw.position(subset), numbers[key]))
         return numbers[key]
 
     # In the order of the lattice: the cost of a state is known only after all arcs to it.
@@ -158,11 +154,11 @@ def compact_lattice(
             rest = {state: item.after(common) for state, item in kept.items()}
             target = number_of(rest, reached[source] + common.cost)
             reached[target] = min(reached[target], reached[source] + common.cost)
-            found.append(Arc(source, target, word, common))
+            arcs.append(Arc(source, target, word, common))
             num_labels += len(common.labels)
             if len(subsets) > MAX_STATES or num_labels > max_labels:
                 return None
-    return _connected(found, finals, order)
+    return _connected(arcs, finals, order)
 
 
 _Subset = dict[int, Weight]
@@ -174,20 +170,20 @@ _Spread = dict[int, _Subset]
 
 def _spread(raw: "_Raw", subset: _Subset) -> tuple[_Spread, Weight | None]:
     """Return the states that words lead to, and the weight of an end without a word."""
-    found: _Spread = defaultdict(dict)
+    targets: _Spread = defaultdict(dict)
     final: Weight | None = None
     for state, begun in subset.items():
         steps, end = raw.steps(state)
         for word, target, weight in steps:
-            _keep_best(found[word], target, begun.then(weight))
+            _keep_best(targets[word], target, begun.then(weight))
         if end is not None and (final is None or begun.then(end) < final):
             final = begun.then(end)
-    return found, final
+    return targets, final
 
 
-def _keep_best(found: _Subset, state: int, weight: Weight) -> None:
-    if state not in found or weight < found[state]:
-        found[state] = weight
+def _keep_best(best: _Subset, state: int, weight: Weight) -> None:
+    if state not in best or weight < best[state]:
+        best[state] = weight
 
 
 def _common(weights: Sequence[Weight]) -> Weight:
@@ -239,7 +235,7 @@ class _Raw:
         self.ahead = [inf] * len(self._order)
         """Cost of the best path from each state to the end."""
         self._steps: dict[int, tuple[list[tuple[int, int, Weight]], Weight | None]] = {}
-        self._place = {state: place for place, state in enumerate(self._order)}
+        self._position = {state: position for position, state in enumerate(self._order)}
         frames = [0] * len(self._order)
         first = paths.first.tolist()
         rows = paths.arcs.tolist()
@@ -247,10 +243,10 @@ class _Raw:
             for word, label, cost, target in rows[first[state] : first[state + 1]]:
                 frame = frames[state]
                 frames[target] = frame + bool(label)
-                is_heard = label and frame < num_frames
-                heard = float(costs[frame, label - 1]) if is_heard else 0.0
-                read = (label,) if is_heard else ()
-                weight = Weight(cost, cost - heard, heard / acoustic_scale, read)
+                is_acoustic = label and frame < num_frames
+                acoustic = float(costs[frame, label - 1]) if is_acoustic else 0.0
+                read = (label,) if is_acoustic else ()
+                weight = Weight(cost, cost - acoustic, acoustic / acoustic_scale, read)
                 self._arcs[state].append((word, target, weight))
         for state in reversed(self._order):
             onward = (weight.cost + self.ahead[target] for _, target, weight in self._arcs[state])
@@ -264,31 +260,31 @@ class _Raw:
                 self._behind[target] = min(self._behind[target], cost)
         self._limit = self.ahead[paths.start] + beam + _DELTA
 
-    def place(self, states: Iterable[int]) -> int:
-        """Return the first place of states in an order in which arcs lead forward."""
-        return min(self._place[state] for state in states)
+    def position(self, states: Iterable[int]) -> int:
+        """Return the first position of states in an order in which arcs lead forward."""
+        return min(self._position[state] for state in states)
 
     def steps(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
         """Return the next words from a state, by their best weights, and the end before a word."""
         if start not in self._steps:
-            self._steps[start] = self._found(start)
+            self._steps[start] = self._expanded(start)
         return self._steps[start]
 
-    def _found(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
+    def _expanded(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
         best: dict[int, Weight] = {start: ONE}
         words: dict[tuple[int, int], Weight] = {}
         final: Weight | None = None
         most = self._limit - self._behind[start]
-        places = [self._place[start]]
-        while places:  # in the order of the lattice: all arcs to a state are known before it
-            state = self._order[heappop(places)]
+        queue = [self._position[start]]
+        while queue:  # in the order of the lattice: all arcs to a state are known before it
+            state = self._order[heappop(queue)]
             begun = best[state]
             for word, target, weight in self._arcs[state]:
                 if begun.cost + weight.cost + self.ahead[target] > most:
                     continue
                 onward = begun.then(weight)
                 if not word and target not in best:
-                    heappush(places, self._place[target])
+                    heappush(queue, self._position[target])
                 if word:
                     key = word, target
                     words[key] = min(words.get(key, onward), onward)
@@ -301,15 +297,7 @@ class _Raw:
 
 
 def _topological(count: int, sources: Sequence[int], targets: Sequence[int]) -> list[int]:
-    missing = [0] * count
-    leaving: list[list[int]] = [[] for _ in range(count)]
+    sorter = TopologicalSorter[int]({state: () for state in range(count)})
     for source, target in zip(sources, targets, strict=True):
-        missing[target] += 1
-        leaving[source].append(target)
-    order = [state for state in range(count) if not missing[state]]
-    for state in order:
-        for target in leaving[state]:
-            missing[target] -= 1
-            if not missing[target]:
-                order.append(target)
-    return order
+        sorter.add(target, source)
+    return [*sorter.static_order()]

@@ -15,6 +15,9 @@ stand behind them, where OpenFst does not look: it would keep a copy of them in 
 States, arcs, tables and ends begin at multiples of 16 bytes.
 """
 
+import ctypes
+import functools
+import logging
 import os
 import struct
 from collections.abc import Sequence
@@ -24,10 +27,13 @@ from typing import Any, BinaryIO
 
 import kaldifst
 import numpy as np
+from kaldifst.lib import _kaldifst
 from numpy.typing import NDArray
 
 from conch.component.arrays import IntArray
 from conch.wire.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("target", "<i4")])
 STATE = np.dtype(
@@ -61,6 +67,11 @@ _ALIGNMENT = 16
 _ENDS = np.dtype("<i8")
 _EXPANDED = 1
 """OpenFst's property bit of every transducer that is not made on demand."""
+# The names of GCC's ABI, with which kaldifst is built on Linux.
+_READ_MODE = "_Z23FST_FLAGS_fst_read_modeB5cxx11"
+"""OpenFst's flag `--fst_read_mode`, a `std::string`."""
+_ASSIGN = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6assignEPKc"
+"""`std::string::assign(const char *)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +104,12 @@ def fst_arrays(
     start: int,
 ) -> FstArrays:
     """Return a transducer of arcs `[A]` in any order; a state's arcs are sorted by ilabel."""
-    places = np.lexsort([ilabels, sources])
+    order = np.lexsort([ilabels, sources])
     arcs = np.empty(len(sources), ARC)
     for name, values in zip(
         ("ilabel", "olabel", "cost", "target"), (ilabels, olabels, costs, targets), strict=True
     ):
-        arcs[name] = values[places]
+        arcs[name] = values[order]
     first = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=num_states))])
     ends = np.full(num_states, np.inf, np.float32)
     for state, cost in finals.items():
@@ -163,8 +174,8 @@ def lattice_path(path: Any) -> NDArray[Any]:
         path.write(f"/proc/self/fd/{file.fileno()}")
         data = file.read()
     count = path.num_states - 1
-    place = len(data) - count * _LATTICE_STATE.itemsize - _LATTICE_END
-    states = np.frombuffer(data, _LATTICE_STATE, count, place)
+    offset = len(data) - count * _LATTICE_STATE.itemsize - _LATTICE_END
+    states = np.frombuffer(data, _LATTICE_STATE, count, offset)
     assert np.array_equal(states["target"], np.arange(1, count + 1))
     return states
 
@@ -173,8 +184,8 @@ def _align(file: BinaryIO) -> None:
     file.write(bytes(_aligned(file.tell()) - file.tell()))
 
 
-def _aligned(place: int) -> int:
-    return -(-place // _ALIGNMENT) * _ALIGNMENT
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
 def _write_text(file: BinaryIO, text: str) -> None:
@@ -194,9 +205,9 @@ class SymbolTable(Sequence[str]):
         return len(self._ends)
 
     def __getitem__(self, index: int) -> str:  # type: ignore[override]
-        place = range(len(self))[index]
-        first = self._ends[place - 1] if place else 0
-        return self._texts[first : self._ends[place]].tobytes().decode()
+        position = range(len(self))[index]
+        first = self._ends[position - 1] if position else 0
+        return self._texts[first : self._ends[position]].tobytes().decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +242,10 @@ def open_fst(path: Path) -> FstFile:
 def _opened(path: Path, file: BinaryIO) -> FstFile:
     if _numbers(file, "<i") != (_FST_MAGIC,):
         raise ValueError("it begins otherwise")
-    kind = _read_text(file), _read_text(file)
+    fst_type = _read_text(file), _read_text(file)
     version, flags, _, start, num_states, num_arcs = _numbers(file, "<iiQqqq")
-    if kind != ("const", "standard") or version != _VERSION:
-        raise ValueError(f"it is {'/'.join(kind)} {version}, not const/standard {_VERSION}")
+    if fst_type != ("const", "standard") or version != _VERSION:
+        raise ValueError(f"it is {'/'.join(fst_type)} {version}, not const/standard {_VERSION}")
     symbols: list[tuple[str, Sequence[str]]] = []
     for flag in (_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS):
         if flags & flag:
@@ -242,17 +253,17 @@ def _opened(path: Path, file: BinaryIO) -> FstFile:
     if num_states < 1 or num_arcs < 0:
         raise ValueError(f"it has {num_states} states and {num_arcs} arcs")
     aligned = _aligned if flags & _IS_ALIGNED else int
-    place = aligned(file.tell())
-    first_arc = aligned(place + num_states * STATE.itemsize)
+    first_state = aligned(file.tell())
+    first_arc = aligned(first_state + num_states * STATE.itemsize)
     end = first_arc + num_arcs * ARC.itemsize
-    found = path.stat().st_size
-    while flags & _IS_ALIGNED and end < found:
+    size = path.stat().st_size
+    while flags & _IS_ALIGNED and end < size:
         file.seek(_aligned(end))
         table, end = _symbols_behind(path, file)
         symbols.append(table)
-    if found != end:
-        raise ValueError(f"its size is {found} bytes, not {end}")
-    states = _mapped(path, STATE, place, num_states)
+    if size != end:
+        raise ValueError(f"its size is {size} bytes, not {end}")
+    states = _mapped(path, STATE, first_state, num_states)
     return FstFile(start, states, _mapped(path, ARC, first_arc, num_arcs), tuple(symbols))
 
 
@@ -272,22 +283,22 @@ def _symbols_behind(path: Path, file: BinaryIO) -> tuple[tuple[str, SymbolTable]
     """Return a table that begins here, and where it ends."""
     name = _read_text(file)
     (count,) = _numbers(file, "<q")
-    place = _aligned(file.tell())
-    behind = place + count * _ENDS.itemsize
+    offset = _aligned(file.tell())
+    behind = offset + count * _ENDS.itemsize
     if count < 1 or behind > path.stat().st_size:
         raise ValueError(f"it has a table of {count} symbols")
-    ends = _mapped(path, _ENDS, place, count)
+    ends = _mapped(path, _ENDS, offset, count)
     size = int(ends[-1])
     if size < 0 or behind + size > path.stat().st_size:
         raise ValueError("it ends within its symbols")
     return (name, SymbolTable(ends, _mapped(path, np.dtype(np.uint8), behind, size))), behind + size
 
 
-def _mapped(path: Path, kind: np.dtype[Any], place: int, count: int) -> NDArray[Any]:
+def _mapped(path: Path, dtype: np.dtype[Any], offset: int, count: int) -> NDArray[Any]:
     if not count:  # nothing cannot be mapped
-        return np.zeros(0, kind)
+        return np.zeros(0, dtype)
     # As plain arrays: each index into a memmap itself takes a microsecond of Python.
-    return np.asarray(np.memmap(path, kind, "r", place, (count,)))
+    return np.asarray(np.memmap(path, dtype, "r", offset, (count,)))
 
 
 def _numbers(file: BinaryIO, form: str) -> tuple[int, ...]:
@@ -302,3 +313,23 @@ def _read_text(file: BinaryIO) -> str:
     if not 0 <= length < 1 << 20:
         raise ValueError(f"a text of {length} bytes")
     return file.read(length).decode()
+
+
+@functools.cache
+def map_graphs() -> bool:
+    """Set OpenFst's flag `--fst_read_mode` to map, for which kaldifst has no function of Python.
+
+    It concerns aligned files, as `write_fst` writes them. Others are read as before. OpenFst's
+    `SetFlags` will not do: it may set the flag of kaldi-decoder, which has an OpenFst too. Return
+    False where kaldifst was built without the flag; it copies all graphs then.
+    """
+    try:
+        flag = ctypes.c_char.in_dll(ctypes.CDLL(_kaldifst.__file__), _READ_MODE)
+        assign: Any = getattr(ctypes.CDLL("libstdc++.so.6"), _ASSIGN)
+    except (AttributeError, OSError, ValueError) as error:
+        logger.warning("kaldifst cannot map graphs, so each process has a copy: %s", error)
+        return False
+    assign.argtypes, assign.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_void_p
+    assign(ctypes.addressof(flag), b"map")
+    options = _kaldifst.FstReadOptions("")
+    return bool(options.mode == options.read_mode("map"))

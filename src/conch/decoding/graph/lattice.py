@@ -51,16 +51,16 @@ def path_costs(arcs: Iterable[tuple[int, float]]) -> list[float]:
     >>> path_costs([(0, 1.0), (7, 2.0), (0, 0.5), (0, 0.25), (8, 0.0), (0, 3.0)])
     [3.0, 3.75]
     """
-    found = []
+    costs = []
     pending = 0.0
     for label, cost in arcs:
         pending += cost
         if label:
-            found.append(pending)
+            costs.append(pending)
             pending = 0.0
-    if found:
-        found[-1] += pending
-    return found
+    if costs:
+        costs[-1] += pending
+    return costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class WordLattice:
         transducer = _loaded(self.paths, output_is_word=False)
         kaldifst.arcsort(transducer, "ilabel")
         paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(self.words, nbest))
-        found = [_aligned(transducer, _sequence(path)[0]) for path in paths]
-        return sorted(found, key=lambda item: item.cost)
+        aligned = [_aligned(transducer, _sequence(path)[0]) for path in paths]
+        return sorted(aligned, key=lambda item: item.cost)
 
 
 def word_lattice(
@@ -202,12 +202,12 @@ def _closed(
         taken.append(arcs)
         taken_from.append(fresh[owners[keep]])
         reached, totals = _best(fst.arcs["target"][arcs].astype(np.int64), totals[keep])
-        places = np.searchsorted(states, reached).clip(0, len(states) - 1)
-        is_better = (states[places] != reached) | (totals < costs[places])
+        indices = np.searchsorted(states, reached).clip(0, len(states) - 1)
+        is_better = (states[indices] != reached) | (totals < costs[indices])
         fresh, fresh_costs = reached[is_better], totals[is_better]
         states, costs = _best(np.append(states, fresh), np.append(costs, fresh_costs))
-    epsilons, places = np.unique(np.concatenate(taken), return_index=True)
-    return _Frame(states, costs, emitting, sources, epsilons, np.concatenate(taken_from)[places])
+    epsilons, indices = np.unique(np.concatenate(taken), return_index=True)
+    return _Frame(states, costs, emitting, sources, epsilons, np.concatenate(taken_from)[indices])
 
 
 def _pruned(
@@ -232,23 +232,23 @@ def _links(
     ending in each token of the last frame.
     """
     offsets = _offsets(frames)
-    found = []
+    parts = []
     ahead = finals  # cost of the best path from each token of the frame to the end
     for number in range(len(frames) - 1, -1, -1):
         frame = frames[number]
         within = _epsilon_links(fst, frame)
         ahead = _closed_backward(within, ahead)
-        found.append(within.kept(frame.costs, ahead, limit, offsets[number], offsets[number]))
+        parts.append(within.kept(frame.costs, ahead, limit, offsets[number], offsets[number]))
         if number:
             before = frames[number - 1]
             between = _emitting_links(fst, frame, costs[number - 1])
-            found.append(
+            parts.append(
                 between.kept(before.costs, ahead, limit, offsets[number - 1], offsets[number])
             )
             earlier = np.full(len(before.states), np.inf)
             np.minimum.at(earlier, between.sources, between.weights + ahead[between.targets])
             ahead = earlier
-    return _Links(*map(np.concatenate, zip(*found, strict=True)))
+    return _Links(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _offsets(frames: list[_Frame]) -> IntArray:

@@ -20,10 +20,9 @@ from conch.decoding.graph.compact_lattice import (
     compact_lattice,
     linear_lattice,
 )
-from conch.decoding.graph.fst_arrays import lattice_path, open_fst
+from conch.decoding.graph.fst_arrays import lattice_path, map_graphs, open_fst
 from conch.decoding.graph.lattice import LatticePath, WordLattice, path_costs, word_lattice
-from conch.decoding.graph.mapping import map_graphs
-from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words, unit_runs
+from conch.decoding.hypothesis import CtcHypothesis, PathUnit, spelled_words, unit_runs
 from conch.decoding.units import BLANK, opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
 
@@ -163,8 +162,7 @@ class WfstStream:
         Letters after the last word that is certain are the beginning of the next; while the stream
         goes on, `lm_score` holds a part of that word too.
         """
-        is_found, path = self._decoder.get_best_path()
-        if not is_found or not self.num_frames:
+        if (path := self._best_path()) is None:
             nothing = np.zeros(self.num_frames)
             return WfstHypothesis("", (), 0.0, 0.0, 0.0, nothing, nothing)
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
@@ -206,19 +204,18 @@ class WfstStream:
         it has fewer paths. It has the best path alone if no other was found.
         """
         scale = self._config.acoustic_scale
-        found = None
+        compact = None
         if self._lattice is not None:
             lattice, costs = self._lattice
             beam = lattice.beam
-            while found is None and beam > MIN_BEAM:
-                found = compact_lattice(
+            while compact is None and beam > MIN_BEAM:
+                compact = compact_lattice(
                     lattice.paths, costs, self.num_frames, scale, beam, max_labels
                 )
                 beam /= 2
-        if found is not None:
-            return found.to_text(self._graph.words)
-        is_found, path = self._decoder.get_best_path()
-        if not is_found or not self.num_frames:
+        if compact is not None:
+            return compact.to_text(self._graph.words)
+        if (path := self._best_path()) is None:
             return ""
         _, labels, words, weight = kaldifst.get_linear_symbol_sequence(path)
         alignment = self._alignment(labels)
@@ -226,6 +223,10 @@ class WfstStream:
         read = tuple((alignment.units + 1).tolist())
         best = Weight(cost, weight.value1, -alignment.score, read)
         return linear_lattice([word for word in words if word], best).to_text(self._graph.words)
+
+    def _best_path(self) -> Any | None:
+        has_path, path = self._decoder.get_best_path()
+        return path if has_path and self.num_frames else None
 
     def _feed(self, scaled: FloatArray) -> None:
         offset = self._decoder.num_frames_decoded()
@@ -273,7 +274,7 @@ class WfstStream:
         texts = [self._graph.words[word] for word in words if word]
         runs = unit_runs(alignment.units, alignment.log_probs)
         spelled = spelled_words(
-            Piece(self._graph.vocab[unit], start, end, log_prob)
+            PathUnit(self._graph.vocab[unit], start, end, log_prob)
             for unit, start, end, log_prob in zip(*(item.tolist() for item in runs), strict=True)
         )
         # A word that is not complete is shown as it is spelled.

@@ -1,4 +1,4 @@
-"""Put hotwords into a hypothesis where they explain the frames better than what it says there.
+"""Put hotwords into a hypothesis where they explain the frames better than its own words.
 
 A phrase takes the place of whole words, or comes in between two. Both are compared over the frames
 between the words before and after: the path of the hypothesis, and the best alignment of the phrase
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from conch.component.arrays import DoubleArray, FloatArray
 from conch.decoding.beam import BeamHypothesis, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
-from conch.decoding.hotwords.spotting import Spotter
-from conch.decoding.hotwords.trie import HotwordTrie
-from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
+from conch.decoding.hotwords.spotting import HotwordTrie, Spotter
+from conch.decoding.hypothesis import AlignedWord, CtcHypothesis, PathUnit, spelled_words
 from conch.decoding.units import BLANK
+from conch.wire.joining import joined_text
 
 UNKNOWN = -16.0
 """Natural log probability of a hotword for a language model, as of words added to a graph."""
@@ -35,7 +35,7 @@ _OVERHANG = 6
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A hypothesis, frame by frame."""
+    """The scores of a hypothesis, frame by frame."""
 
     words: tuple[AlignedWord, ...]
     am_scores: DoubleArray
@@ -67,27 +67,37 @@ def beam_reading(
     frames = np.arange(len(log_probs))
     before = np.searchsorted(item.frames, frames, side="right")
     am_scores = log_probs[:, BLANK].copy()
-    for place in (before, before + 1):
-        np.maximum(am_scores, log_probs[frames, units[place]], out=am_scores)
+    for index in (before, before + 1):
+        np.maximum(am_scores, log_probs[frames, units[index]], out=am_scores)
     peaks = np.array(item.frames, np.int64)
     am_scores[peaks] = log_probs[peaks, units[1:-1]]
     reading = Reading(item.words, am_scores.astype(np.float64), np.zeros(len(log_probs)))
     if model is None:
         return reading
-    found = model.word_log_probs(word.text for word in item.words)
-    for word, log_prob in zip(item.words, found, strict=True):
+    lm_log_probs = model.word_log_probs(word.text for word in item.words)
+    for word, log_prob in zip(item.words, lm_log_probs, strict=True):
         reading.lm_scores[word.end_frame - 1] += options.lm_weight * log_prob + options.word_bonus
     return replace(reading, lm_weight=options.lm_weight, word_bonus=options.word_bonus)
 
 
-class Placed(NamedTuple):
-    """A hypothesis with hotwords, and what they add to its scores."""
+class HotwordRewrite(NamedTuple):
+    """The words of a hypothesis with hotwords, and the changes of its scores."""
 
     words: tuple[AlignedWord, ...]
     am_score: float
     lm_score: float
-    """Language model's score, unweighted, without bonus."""
+    """Change of the language model's score, unweighted, without bonus."""
     score: float
+
+    def of(self, item: CtcHypothesis) -> CtcHypothesis:
+        """Return the hypothesis with these words, and its scores changed."""
+        return CtcHypothesis(
+            joined_text(word.text for word in self.words),
+            self.words,
+            item.score + self.score,
+            item.am_score + self.am_score,
+            item.lm_score + self.lm_score,
+        )
 
 
 class Alignment(NamedTuple):
@@ -111,9 +121,9 @@ class _Candidate(NamedTuple):
     def is_apart(self, other: "_Candidate") -> bool:
         """Return whether two phrases share no words, and no frames between words."""
         before, after = sorted((self, other), key=lambda item: (item.first, item.last))
-        is_same_place = (before.first, before.last) == (after.first, after.last)
+        is_same_range = (before.first, before.last) == (after.first, after.last)
         is_behind = before.units[-1][1] <= after.units[0][0]
-        return not is_same_place and before.last <= after.first and is_behind
+        return not is_same_range and before.last <= after.first and is_behind
 
 
 class HotwordFinder:
@@ -143,7 +153,7 @@ class HotwordFinder:
         self._frames = [np.concatenate(self._frames)] if len(self._frames) > 1 else self._frames
         return self._frames[0]
 
-    def placed(self, reading: Reading) -> Placed:
+    def rewrite(self, reading: Reading) -> HotwordRewrite:
         """Return a hypothesis of the frames so far with the hotwords that beat its words."""
         chosen: list[_Candidate] = []
         if len(self.frames):
@@ -152,11 +162,11 @@ class HotwordFinder:
                     chosen.append(item)
         words: list[AlignedWord] = []
         am_score = lm_score = gain = 0.0
-        place = 0
+        after_last = 0
         for item in sorted(chosen, key=lambda item: (item.first, item.last)):
             replaced = reading.words[item.first : item.last]
-            words += reading.words[place : item.first]
-            place = item.last
+            words += reading.words[after_last : item.first]
+            after_last = item.last
             written = self._trie.phrases[item.phrase].split()
             if [word.text for word in replaced] == written:
                 words += replaced
@@ -168,17 +178,17 @@ class HotwordFinder:
             if reading.lm_weight:
                 before = float(reading.lm_scores[frames].sum()) - reading.word_bonus * len(replaced)
                 lm_score += UNKNOWN * len(written) - before / reading.lm_weight
-        return Placed((*words, *reading.words[place:]), am_score, lm_score, gain)
+        return HotwordRewrite((*words, *reading.words[after_last:]), am_score, lm_score, gain)
 
     def _written(self, item: _Candidate) -> tuple[AlignedWord, ...]:
         spelling = self._trie.spellings[item.phrase]
         return spelled_words(
-            Piece(self._trie.vocab[unit], start, end, float(self.frames[start:end, unit].max()))
+            PathUnit(self._trie.vocab[unit], start, end, float(self.frames[start:end, unit].max()))
             for unit, (start, end) in zip(spelling, item.units, strict=True)
         )
 
     def _candidates(self, reading: Reading) -> Iterator[_Candidate]:
-        """Yield the phrases that beat what the hypothesis says, each once for the same words."""
+        """Yield the phrases that beat words of the hypothesis, each once for the same words."""
         trie = self._trie
         bonuses = trie.weights * trie.lengths / WHOLE_WEIGHT_UNITS
         bonuses += (reading.lm_weight * UNKNOWN + reading.word_bonus) * trie.word_counts
@@ -234,7 +244,7 @@ class HotwordFinder:
         best = _cumulated(self.frames.max(1))
         first = np.searchsorted(ends, spots.starts, side="right")
         last = np.maximum(first, np.searchsorted(starts, spots.ends, side="left"))
-        found: dict[tuple[int, int, int], None] = {}
+        promising: dict[tuple[int, int, int], None] = {}
         # Words that a spot only touches may stay.
         for more, less in ((0, 0), (1, 0), (0, 1), (1, 1)):
             some = np.flatnonzero(last - first >= more + less)
@@ -247,12 +257,12 @@ class HotwordFinder:
             is_near &= spots.ends[some] <= end + _OVERHANG
             keep = is_near & (bound + _SLACK > said[end] - said[start])
             columns = (item[keep].tolist() for item in (phrases, one, other))
-            found.update(dict.fromkeys(zip(*columns, strict=True)))
-        return list(found)
+            promising.update(dict.fromkeys(zip(*columns, strict=True)))
+        return list(promising)
 
 
 def _cumulated(values: NDArray[np.floating[Any]]) -> DoubleArray:
-    """Return the sums up to each place, float64 `[N + 1]`."""
+    """Return the sums up to each index, float64 `[N + 1]`."""
     return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
 
 
@@ -266,12 +276,12 @@ def best_alignment(
     if len(log_probs) < len(units) - may_skip_first - may_skip_last:
         return None
     # Blanks and units in turn.
-    places = np.full(2 * len(units) + 1, BLANK)
-    places[1::2] = units
-    skips = np.zeros(len(places), bool)
-    skips[3::2] = places[3::2] != places[1:-2:2]
-    emissions = log_probs[:, places].astype(np.float64)
-    before = np.full(len(places) + 2, -np.inf)
+    states = np.full(2 * len(units) + 1, BLANK)
+    states[1::2] = units
+    skips = np.zeros(len(states), bool)
+    skips[3::2] = states[3::2] != states[1:-2:2]
+    emissions = log_probs[:, states].astype(np.float64)
+    before = np.full(len(states) + 2, -np.inf)
     scores, one, two = before[2:], before[1:-1], before[:-2]
     begins = 4 if may_skip_first else 2
     scores[:begins] = emissions[0, :begins]
@@ -281,15 +291,15 @@ def best_alignment(
         moved = np.maximum(one, jumped)
         steps[frame] = np.where(moved > scores, np.where(jumped > one, 2, 1), 0)
         scores[:] = np.maximum(scores, moved) + emissions[frame]
-    first_end = len(places) - (4 if may_skip_last else 2)
-    place = first_end + int(scores[first_end:].argmax())
-    score = float(scores[place])
+    first_end = len(states) - (4 if may_skip_last else 2)
+    state = first_end + int(scores[first_end:].argmax())
+    score = float(scores[state])
     if score == -math.inf:
         return None
     path = np.empty(len(emissions), np.int64)
     for frame in range(len(emissions) - 1, -1, -1):
-        path[frame] = place
-        place -= int(steps[frame, place])
+        path[frame] = state
+        state -= int(steps[frame, state])
     own = 2 * np.arange(len(units)) + 1
     edges = (np.searchsorted(path, own, side).tolist() for side in ("left", "right"))
     return Alignment(score, tuple(zip(*edges, strict=True)))

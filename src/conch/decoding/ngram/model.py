@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from conch.cache import Arrays, cached_arrays, digest_of
 from conch.component.arrays import DoubleArray
 from conch.component.parameters import existing
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, rows_of
 from conch.packaged import install
 from conch.wire.errors import ConfigError
@@ -26,7 +26,6 @@ _VERSION = 1
 class LanguageModel(Protocol):
     def score(self, words: Sequence[str]) -> float:
         """Return the natural log probability of the words and of the sentence's end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +39,21 @@ class LanguageModelConfig:
 
 
 def ngram_lookup(ngrams: NgramTable) -> dict[str, NDArray[Any]]:
-    """Return what an `NgramModel` looks up: 16 bytes for each n-gram.
+    """Return the arrays of an `NgramModel`: 16 bytes for each n-gram.
 
     `words` are uint8, UTF-8, a line each. For each order N there are `log_probs{N}`, float32; but
     for the longest, `backoffs{N}`, float32; but for the first, `keys{N}` of `NgramTable.keys`.
     """
-    found: dict[str, NDArray[Any]] = {
+    lookup: dict[str, NDArray[Any]] = {
         "words": np.frombuffer("\n".join(ngrams.words).encode(), np.uint8)
     }
     for number, order in enumerate(ngrams.orders, start=1):
-        found[f"log_probs{number}"] = order.log_probs.astype(np.float32)
+        lookup[f"log_probs{number}"] = order.log_probs.astype(np.float32)
         if number > 1:
-            found[f"keys{number}"] = ngrams.keys(number)
+            lookup[f"keys{number}"] = ngrams.keys(number)
         if number < len(ngrams.orders):
-            found[f"backoffs{number}"] = order.backoffs.astype(np.float32)
-    return found
+            lookup[f"backoffs{number}"] = order.backoffs.astype(np.float32)
+    return lookup
 
 
 Context: TypeAlias = tuple[int, ...]
@@ -64,7 +63,6 @@ model has none."""
 
 class NgramModel:
     def __init__(self, lookup: Arrays, oov_log_prob: float) -> None:
-        """`lookup` is what `ngram_lookup` returned."""
         words = lookup["words"].tobytes().decode().split("\n")
         self._ids = {word: index for index, word in enumerate(words)}
         longest = sum(name.startswith("log_probs") for name in lookup)
@@ -113,9 +111,9 @@ class NgramModel:
             row = -1
             if history >= 0:
                 keys, wanted = self._keys[number], history * len(self._ids) + word_id
-                place = int(keys.searchsorted(wanted))
-                if place < len(keys) and keys[place] == wanted:
-                    row, score = place, float(self._log_probs[number + 1][place])
+                index = int(keys.searchsorted(wanted))
+                if index < len(keys) and keys[index] == wanted:
+                    row, score = index, float(self._log_probs[number + 1][index])
                 else:
                     score += float(self._backoffs[number][history])
         return score, tuple(after)

@@ -42,10 +42,10 @@ class NgramTable:
 
     def contexts(self) -> list[IntArray]:
         """Return rows of the contexts one order below, int64 `[N]` an order; 0 for unigrams."""
-        found = [np.zeros(len(self.orders[0]), np.int64)]
+        rows = [np.zeros(len(self.orders[0]), np.int64)]
         for order in self.orders[1:]:
-            found.append(self.rows(order.words[:, :-1]))
-        return found
+            rows.append(self.rows(order.words[:, :-1]))
+        return rows
 
     def rows(self, ngrams: IntArray) -> IntArray:
         """Return the row of each n-gram in its order, -1 for an unlisted one."""
@@ -58,20 +58,20 @@ class NgramTable:
     def log_probs_of(self, ngrams: IntArray) -> DoubleArray:
         """Return the natural log probability of each last word, backing off; float64 `[N]`."""
         rows = self.rows(ngrams)
-        found = np.zeros(len(ngrams))
+        log_probs = np.zeros(len(ngrams))
         is_there = rows >= 0
-        found[is_there] = self.orders[ngrams.shape[1] - 1].log_probs[rows[is_there]]
+        log_probs[is_there] = self.orders[ngrams.shape[1] - 1].log_probs[rows[is_there]]
         missing = np.flatnonzero(rows < 0)
         if len(missing):
             histories = self.rows(ngrams[missing, :-1])
-            found[missing] = self.log_probs_of(ngrams[missing, 1:])
+            log_probs[missing] = self.log_probs_of(ngrams[missing, 1:])
             known = histories >= 0
             backoffs = self.orders[ngrams.shape[1] - 2].backoffs
-            found[missing[known]] += backoffs[histories[known]]
-        return found
+            log_probs[missing[known]] += backoffs[histories[known]]
+        return log_probs
 
     def keys(self, order: int) -> IntArray:
-        """Return what the n-grams of an order above 1 are found by; see `rows_of`.
+        """Return the keys of the n-grams of an order above 1, for `rows_of`.
 
         Sorted int64 `[N]`: row of the context times the number of words, plus the last word.
         """
@@ -84,8 +84,8 @@ def rows_of(keys: IntArray, wanted: IntArray) -> IntArray:
     """Return where the wanted keys stand among those of `NgramTable.keys`; -1 for a missing one."""
     if not len(keys):
         return np.full(len(wanted), -1)
-    places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-    return np.where(keys[places] == wanted, places, -1)
+    indices = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+    return np.where(keys[indices] == wanted, indices, -1)
 
 
 def with_words(table: NgramTable, words: Sequence[str], log_prob: float) -> NgramTable:
@@ -110,8 +110,10 @@ def sorted_table(words: Sequence[str], orders: Sequence[NgramOrder]) -> NgramTab
     table = NgramTable(tuple(words), ())
     for number, order in enumerate(orders):
         columns = [order.words[:, column] for column in reversed(range(number + 1))]
-        places = np.lexsort(columns)
-        order = NgramOrder(order.words[places], order.log_probs[places], order.backoffs[places])
+        permutation = np.lexsort(columns)
+        order = NgramOrder(
+            order.words[permutation], order.log_probs[permutation], order.backoffs[permutation]
+        )
         if number:
             order = order.where(table.rows(order.words[:, :-1]) >= 0)
         table = NgramTable(table.words, (*table.orders, order))

@@ -20,22 +20,27 @@ from conch.decoding.forward import text_scores
 from conch.decoding.fusion import load_fused_language_model
 from conch.decoding.graph.fst_arrays import open_fst, write_fst
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
-from conch.decoding.greedy import GreedySearch
 from conch.decoding.hotwords.placing import HotwordFinder
-from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
+from conch.decoding.hotwords.spotting import HotwordTrie, hotword_trie
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.search_parameters import (
+from conch.decoding.rows import (
+    checked_frames,
     decoder_of,
     has_lattice,
     hotwords,
     is_greedy,
     nbest_count,
+    outputs_of,
     search_options,
 )
-from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.units import units_from_dict
-from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, UtteranceSearch
-from conch.decoding.vocab import Vocabulary, vocab_of
+from conch.decoding.utterance_search import (
+    BeamUtterance,
+    GraphUtterance,
+    GreedySearch,
+    UtteranceSearch,
+)
+from conch.decoding.vocab import OutputUnits, vocab_of
 from conch.families.ctc import WEIGHTS
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.language.normalize import language_model_words
@@ -101,7 +106,7 @@ class CtcStreamingDecoderConfig(CtcDecoderConfig):
 
 
 class CtcDecoder:
-    def __init__(self, config: CtcDecoderConfig, vocabulary: Vocabulary | None = None) -> None:
+    def __init__(self, config: CtcDecoderConfig, vocabulary: OutputUnits | None = None) -> None:
         vocabulary = vocabulary or read_vocabulary(config.model)
         self._vocab = vocab_of(vocabulary)
         self._units = units_from_dict(json.loads(vocabulary.units))

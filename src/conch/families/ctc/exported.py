@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.catalogue.encoders import AcousticEncoder
-from conch.catalogue.exports import check_precision
+from conch.catalogue.exports import AcousticEncoder, check_precision
 from conch.component import Array
 from conch.component.arrays import FloatArray, log_softmax
 from conch.component.waveform import SAMPLE_RATE

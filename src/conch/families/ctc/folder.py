@@ -4,18 +4,21 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
-from conch.catalogue.encoders import AcousticEncoder, read_encoder, read_nemo_encoder, with_caches
+from conch.catalogue.checks import ModelSummary, UnfitModelError, read_json, readable, size_of
 from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
-    Network,
+    AcousticEncoder,
+    OnnxNetwork,
     check_distinct,
     files_in,
     header_of,
     of_precision,
+    read_encoder,
+    read_nemo_encoder,
     read_symbols,
     whole_number,
+    with_caches,
 )
 from conch.catalogue.onnx_header import GraphHeader
 from conch.families.ctc.declaration import LIVE
@@ -56,9 +59,9 @@ class CtcFolder:
         )
 
 
-def check_ctc(folder: Path) -> Found:
+def check_ctc(folder: Path) -> ModelSummary:
     found = read_ctc(folder)
-    return Found(
+    return ModelSummary(
         None,
         size_of(folder),
         family=f"CTC ({found.kind})" if found.kind else "CTC",
@@ -68,10 +71,10 @@ def check_ctc(folder: Path) -> Found:
     )
 
 
-def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
+def networks_of_ctc(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_ctc(folder)
     return tuple(
-        Network(
+        OnnxNetwork(
             part="streaming" if encoder.is_live else "model",
             path=encoder.path,
             header=encoder.header,

@@ -8,7 +8,7 @@ from conch.component import bytes_array
 from conch.families.ctc.declaration import LIVE, OFFLINE
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import SearchRecogniser
-from conch.recognition.hooks import Heard
+from conch.recognition.hooks import Encodings
 from conch.wire.options import RecognitionOptions
 
 IMPOSSIBLE = -1e4
@@ -24,10 +24,10 @@ class CtcFirstPass(SearchFirstPass):
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
+    calls: Calls, texts: list[str], encodings: Encodings, options: RecognitionOptions
 ) -> list[float]:
     """Return the log probability of each text over all alignments; `IMPOSSIBLE` if too long."""
-    encoded = await heard.by(CTC)
+    encoded = await encodings.by(CTC)
     inputs = {**encoded.inputs, "texts": bytes_array(texts)}
     outputs = await calls(CTC.decoder, inputs, ("text_scores",), {"language": options.language})
     return [max(float(score), IMPOSSIBLE) for score in outputs["text_scores"].numpy()]

@@ -7,7 +7,7 @@ from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.onnx_header import read_metadata
 from conch.component.parameters import existing
 from conch.decoding.units import ENCODER_FRAME_MS, Symbols
-from conch.decoding.vocab import Vocabulary
+from conch.decoding.vocab import OutputUnits
 from conch.families.ctc import WEIGHTS
 from conch.families.ctc.folder import CtcFolder, read_ctc
 from conch.wire.errors import ConfigError
@@ -20,7 +20,7 @@ def model_file(model: str) -> Path:
     return Path(model) if model else SHIPPED
 
 
-def read_vocabulary(model: str) -> Vocabulary:
+def read_vocabulary(model: str) -> OutputUnits:
     if is_folder(model):
         return vocabulary_of_folder(read_folder(model))
     path = existing(model_file(model), "the CTC model")
@@ -43,23 +43,23 @@ def read_folder(model: str, precision: str = "float32") -> CtcFolder:
         raise ConfigError(f"{model} is no CTC model: {error}") from None
 
 
-def vocabulary_of_folder(found: CtcFolder) -> Vocabulary:
+def vocabulary_of_folder(found: CtcFolder) -> OutputUnits:
     tokens, blank = found.tokens, found.blank
     return exported_vocabulary(
         (tokens[blank], *tokens[:blank], *tokens[blank + 1 :]), found.frame_ms
     )
 
 
-def exported_vocabulary(symbols: tuple[str, ...], frame_ms: int) -> Vocabulary:
+def exported_vocabulary(symbols: tuple[str, ...], frame_ms: int) -> OutputUnits:
     """Return the output units of these symbols, the blank first."""
     units = Symbols(symbols, frame_ms // ENCODER_FRAME_MS)
-    return Vocabulary(units.vocab, units.stack, json.dumps(units.to_dict()), symbols)
+    return OutputUnits(units.vocab, units.stack, json.dumps(units.to_dict()), symbols)
 
 
-def vocabulary_of(described: dict[str, str], path: Path) -> Vocabulary:
+def vocabulary_of(described: dict[str, str], path: Path) -> OutputUnits:
     try:
         texts = tuple(json.loads(described["vocab"]))
-        return Vocabulary(texts, int(described["stack"]), described["units"])
+        return OutputUnits(texts, int(described["stack"]), described["units"])
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f"{path} is not a graph of lab.training.ctc.export: its metadata lack {error}"

@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, read_yaml, readable, size_of
+from conch.catalogue.checks import (
+    ModelSummary,
+    UnfitModelError,
+    read_json,
+    read_yaml,
+    readable,
+    size_of,
+)
 from conch.catalogue.exports import (
     TOKENS,
-    Network,
+    OnnxNetwork,
     chosen_file,
     files_in,
     header_of,
@@ -92,27 +99,27 @@ Reader = Callable[[Path, str], Folder]
 that in int8. Any other folder is an `UnfitModelError`."""
 
 
-def check_paraformer(folder: Path) -> Found:
+def check_paraformer(folder: Path) -> ModelSummary:
     found = read_paraformer(folder, "float32")
     name = "Paraformer with times of words" if found.says_times else "Paraformer"
     return _found(folder, found, name)
 
 
-def check_sense_voice(folder: Path) -> Found:
+def check_sense_voice(folder: Path) -> ModelSummary:
     found = read_sense_voice(folder, "float32")
     return replace(_found(folder, found, "SenseVoice"), languages=len(found.languages) - 1)
 
 
-def check_online_paraformer(folder: Path) -> Found:
+def check_online_paraformer(folder: Path) -> ModelSummary:
     found = read_online_paraformer(folder, "float32")
     return replace(_found(folder, found, "online Paraformer"), is_live=True)
 
 
-def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
+def networks_of_paraformer(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_paraformer(folder, "float32")
     if not found.embedder:
         return (_network_of(found, "model"),)
-    embedder = Network(
+    embedder = OnnxNetwork(
         part="hotwords",
         path=found.embedder,
         header=header_of(found.embedder),
@@ -122,7 +129,7 @@ def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
     return _network_of(found, "model"), embedder
 
 
-def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
+def networks_of_sense_voice(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_sense_voice(folder, "float32")
     numbers = ", ".join(f"{name} {number}" for name, number in found.languages.items())
     plain, written = found.text_forms
@@ -130,12 +137,12 @@ def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
     return (_network_of(found, "model", more),)
 
 
-def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
+def networks_of_online_paraformer(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_online_paraformer(folder, "float32")
     more = (
         f"; times the root of {found.size}, plus the positions; with the frames of the last chunk"
     )
-    decoder = Network(
+    decoder = OnnxNetwork(
         part="decoder",
         path=found.decoder,
         header=found.decoder_header,
@@ -145,17 +152,17 @@ def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
     return _network_of(found, "encoder", more), decoder
 
 
-def _network_of(found: FunasrFolder, part: str, more: str = "") -> Network:
+def _network_of(found: FunasrFolder, part: str, more: str = "") -> OnnxNetwork:
     takes = (
         f"{found.front_end.in_words}: windows of 25 ms (hamming), filters from 20 to 8000 Hz, no "
         "dither, samples in [-32768, 32767]; plus the means of am.mvn or neg_mean, times its "
         "deviations or inv_stddev"
     )
-    return Network(part=part, path=found.network, header=found.header, takes=takes + more)
+    return OnnxNetwork(part=part, path=found.network, header=found.header, takes=takes + more)
 
 
-def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
-    return Found(
+def _found(folder: Path, found: FunasrFolder, family: str) -> ModelSummary:
+    return ModelSummary(
         None,
         size_of(folder),
         family=family,

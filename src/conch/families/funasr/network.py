@@ -77,6 +77,6 @@ class LowRateNetwork:
         x, *others = self._inputs
         feed: dict[str, Array] = {x.name: features[None]}
         for item, value in zip(others, (len(features), *more), strict=True):
-            feed[item.name] = np.array([value], TYPES.get(item.kind, np.float32))
+            feed[item.name] = np.array([value], TYPES.get(item.element_type, np.float32))
         found: Sequence[Array] = self._session.run(None, feed, self._once)
         return found

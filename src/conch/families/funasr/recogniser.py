@@ -9,8 +9,8 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.funasr.declaration import LIVE, ONLINE, PARAFORMER, SENSE_VOICE, UNITS
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import COLUMNS, Seconds, decoded, search_parameters
-from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser
+from conch.recognition.speech import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.wire.options import RecognitionOptions
 
 

@@ -8,7 +8,7 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.kaldi_fbank import FRAME_S
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
-from conch.decoding.tensors import checked_frames, outputs_of
+from conch.decoding.rows import checked_frames, outputs_of
 from conch.families.funasr.declaration import ONLINE, UNITS
 from conch.families.funasr.folder import read_online_paraformer
 from conch.families.funasr.network import opened_folder

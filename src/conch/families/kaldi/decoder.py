@@ -18,9 +18,8 @@ from conch.component.arrays import FloatArray
 from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
-from conch.decoding.search_parameters import nbest_count
+from conch.decoding.rows import nbest_count, outputs_of
 from conch.decoding.streaming_decoder import searched
-from conch.decoding.tensors import outputs_of
 from conch.families.kaldi.folder import check_kaldi
 from conch.wire.errors import AudioError, ConfigError
 from conch.wire.languages import check_language

@@ -4,7 +4,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
+from conch.catalogue.checks import ModelSummary, UnfitModelError, readable, size_of
 from conch.packaged import install
 
 _NEEDED = ("am/final.mdl", "conf/mfcc.conf", "conf/model.conf")
@@ -23,7 +23,7 @@ _FILTERS = re.compile(r"^\s*--num-ceps=(\d+)", re.M)
 
 
 @readable()
-def check_kaldi(folder: Path) -> Found:
+def check_kaldi(folder: Path) -> ModelSummary:
     files = (*_NEEDED, *(_IVECTOR if (folder / "ivector").is_dir() else ()))
     lacking = [name for name in files if not (folder / name).is_file()]
     graphs = [[name for name in names if not (folder / name).is_file()] for names in _GRAPHS]
@@ -38,7 +38,7 @@ def check_kaldi(folder: Path) -> Found:
     if not find_spec("vosk"):
         raise UnfitModelError(f"it needs the package vosk: {install('kaldi')}")
     found = _FILTERS.search((folder / "conf/mfcc.conf").read_text("utf-8", "replace"))
-    return Found(
+    return ModelSummary(
         None,
         size_of(folder),
         family="Kaldi (nnet3)",

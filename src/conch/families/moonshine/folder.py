@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from conch.catalogue.checks import Found, check_files
+from conch.catalogue.checks import ModelSummary, check_files
 from conch.families.moonshine.declaration import FILES, GRAPH_FILES
 
 
-def check_moonshine(folder: Path) -> Found:
+def check_moonshine(folder: Path) -> ModelSummary:
     return check_files((FILES, GRAPH_FILES), folder)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
+from conch.catalogue.checks import ModelSummary, UnfitModelError, read_json, readable, size_of
 from conch.families import voices
 from conch.families.family import AddedVoice
 from conch.families.piper.declaration import NAME, UNITS
@@ -71,7 +71,7 @@ class PiperVoice:
         )
 
 
-def check_piper(folder: Path) -> Found:
+def check_piper(folder: Path) -> ModelSummary:
     """Check a folder, and return what it is; the errors are of `read_voices` and `read_cut`."""
     found = tuple(voice.added() for voice in read_voices(folder))
     known = voices()
@@ -79,7 +79,7 @@ def check_piper(folder: Path) -> Found:
         if voice.name in known and known[voice.name].name != NAME:
             raise UnfitModelError(f"its {voice.name}.onnx has the name of another voice")
     family = f"Piper: {', '.join(voice.name for voice in found)}"
-    return Found(1, size_of(folder), family=family, voices=found)
+    return ModelSummary(1, size_of(folder), family=family, voices=found)
 
 
 @readable()

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from conch.catalogue.encoders import AcousticEncoder
+from conch.catalogue.exports import AcousticEncoder
 from conch.component.arrays import FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, NemoMel, default_options
 

@@ -26,11 +26,10 @@ from conch.families.search.recogniser import (
     search_parameters,
     within,
 )
-from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import EndFirm, FirstPass
-from conch.recognition.live.endpointing import SpeechProbs
-from conch.recognition.live.state import NO_SAMPLES, Utterance
+from conch.recognition.live.state import NO_SAMPLES, LiveUtterance
 from conch.recognition.metrics import STREAMS_RESUMED
+from conch.recognition.speech import WORD_COLUMNS, Decoded, SpeechProbs, hypotheses_of, words_of
 from conch.wire.entry_points import ChunkPosition
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import text_of_words
@@ -110,12 +109,12 @@ class SearchFirstPass(FirstPass):
     async def hear(
         self,
         waveform: Array,
-        utterance: Utterance,
+        utterance: LiveUtterance,
         calls: Calls,
         *,
         ends: bool,
         finds_speech: bool = False,
-    ) -> tuple[Utterance, SpeechProbs | None]:
+    ) -> tuple[LiveUtterance, SpeechProbs | None]:
 
         def encode(place: ChunkPosition) -> Awaitable[_Heard]:
             return self._encode_step(calls, waveform, place, finds_speech=finds_speech)
@@ -132,8 +131,8 @@ class SearchFirstPass(FirstPass):
         return utterance, heard.speech
 
     async def read(
-        self, utterance: Utterance, calls: Calls, *, is_over: bool
-    ) -> tuple[Utterance, Decoded]:
+        self, utterance: LiveUtterance, calls: Calls, *, is_over: bool
+    ) -> tuple[LiveUtterance, Decoded]:
         step, self._step = self._step, None
         assert step is not None, "a step is heard before it is read"
         place, heard = step.place, step.heard
@@ -153,13 +152,15 @@ class SearchFirstPass(FirstPass):
             self._called, self._child, self._behind_s = None, uuid.uuid4().hex, 0.0
         return utterance, found
 
-    async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
+    async def keep_alive(
+        self, utterance: LiveUtterance | None, calls: Calls
+    ) -> LiveUtterance | None:
         if self._called is None or time.monotonic() - self._called <= self._keep_alive_s:
             return utterance
         place = self._place(ends=False)
         try:
             heard = await self._encode_step(calls, NO_SAMPLES, place)
-            found = await self._search(heard.frames, place, calls, utterance or Utterance())
+            found = await self._search(heard.frames, place, calls, utterance or LiveUtterance())
         except ComponentAwayError:
             if utterance:
                 utterance, _ = await self._begin_again(utterance, calls, ends=False)
@@ -195,7 +196,7 @@ class SearchFirstPass(FirstPass):
         frames: EncodedFrames,
         place: ChunkPosition,
         calls: Calls,
-        utterance: Utterance,
+        utterance: LiveUtterance,
         *,
         is_over: bool = False,
     ) -> Decoded:
@@ -224,8 +225,8 @@ class SearchFirstPass(FirstPass):
         return Decoded(nbest, {nbest[0].text: best}, outputs["stable"].numpy()[0].decode())
 
     async def _begin_again(
-        self, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> tuple[Utterance, ChunkPosition]:
+        self, utterance: LiveUtterance, calls: Calls, *, ends: bool
+    ) -> tuple[LiveUtterance, ChunkPosition]:
         """Bring encoder and search to where they were before a step, as a stream of a new id.
 
         Heard without the audio before the utterance, other words may come out. If firm ones do,
@@ -241,8 +242,8 @@ class SearchFirstPass(FirstPass):
         return again, place
 
     async def _hear_again(
-        self, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> tuple[Utterance, ChunkPosition]:
+        self, utterance: LiveUtterance, calls: Calls, *, ends: bool
+    ) -> tuple[LiveUtterance, ChunkPosition]:
         """Send the audio of the open utterance to encoder and search, as a stream of a new id."""
         self._leave_child()
         num_stable = utterance.num_stable
@@ -267,7 +268,7 @@ class SearchFirstPass(FirstPass):
         wanted = tuple(
             dict.fromkeys((self.frames, f"{self.frames}_lens", "behind_samples", *speech, *kept))
         )
-        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, place=place)
+        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, sequence=place)
         frames = EncodedFrames.of(self.frames, outputs, waveform)
         behind_s = outputs["behind_samples"].numpy().item() / SAMPLE_RATE
         frame_s = sum(outputs[name].numpy().item() for name in kept) / SAMPLE_RATE
@@ -281,12 +282,12 @@ class SearchFirstPass(FirstPass):
         calls, lens = self._detached, f"{self.frames}_lens"
         no_samples: dict[str, Array] = {"waveform": NO_SAMPLES}
         if self.encoder == self.decoder:
-            ends = [calls(self.decoder, no_samples, ("scores",), place=place)]
+            ends = [calls(self.decoder, no_samples, ("scores",), sequence=place)]
         else:
             no_frames = {self.frames: NO_SAMPLES[:, None], lens: np.zeros(1, np.int32)}
             ends = [
-                calls(self.encoder, no_samples, (lens,), place=place),
-                calls(self.decoder, no_frames, ("scores",), place=place),
+                calls(self.encoder, no_samples, (lens,), sequence=place),
+                calls(self.decoder, no_frames, ("scores",), sequence=place),
             ]
         found = await asyncio.gather(*ends, return_exceptions=True)
         for error in found:
@@ -296,7 +297,7 @@ class SearchFirstPass(FirstPass):
                     "END of the components' stream %s failed: %r", place.stream_id, error
                 )
 
-    def _with_frames(self, utterance: Utterance, heard: _Heard) -> Utterance:
+    def _with_frames(self, utterance: LiveUtterance, heard: _Heard) -> LiveUtterance:
         """Return an utterance with a step's frames too; none if they are not of its audio."""
         before = utterance.encoded.get(self.keeps_for, _KeptFrames())
         assert isinstance(before, _KeptFrames)

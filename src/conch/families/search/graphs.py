@@ -10,8 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.encoders import AcousticEncoder
-from conch.catalogue.exports import check_precision
+from conch.catalogue.exports import AcousticEncoder, check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component.arrays import Array, FloatArray
 from conch.component.onnx import open_network, run_options, session_options
@@ -127,7 +126,7 @@ class EncoderGraph:
         self._session = open_network(what, encoder.path, self._options)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
-        self._lens_kinds = [TYPES.get(item.kind, np.int64) for item in header.inputs[1:]]
+        self._lens_kinds = [TYPES.get(item.element_type, np.int64) for item in header.inputs[1:]]
         # In front of the states some give the number of frames.
         given = sum(not item.counts for item in states)
         names = [item.name for item in header.outputs]
@@ -142,7 +141,8 @@ class EncoderGraph:
     def new_states(self) -> States:
         states = self.encoder.states
         arrays = (
-            np.full(item.shape, item.start, TYPES.get(item.kind, np.float32)) for item in states
+            np.full(item.shape, item.start, TYPES.get(item.element_type, np.float32))
+            for item in states
         )
         return States(tuple(arrays), tuple(item.axis for item in states), 0)
 
@@ -240,7 +240,7 @@ class EncoderGraph:
         for item in self.encoder.header.inputs:
             match item.name:
                 case "length" | "chunk_lens":
-                    found[item.name] = np.array(lens, TYPES.get(item.kind))
+                    found[item.name] = np.array(lens, TYPES.get(item.element_type))
                 case "required_cache_size":
                     found[item.name] = np.full([1] * len(item.dims), left)
                 case "attn_mask" | "att_mask":

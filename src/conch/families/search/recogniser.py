@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.bls.call import Parameter, Tensor
+from conch.bls.call import Parameter, TensorHandle
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser, decoder_of
+from conch.recognition.speech import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Word
 
@@ -34,13 +34,13 @@ class EncodedFrames:
 
     name: str
     """Name of the tensor with the frames; that of their number ends with `_lens`."""
-    frames: Array | Tensor
-    lens: Array | Tensor | None
+    frames: Array | TensorHandle
+    lens: Array | TensorHandle | None
     """Number of frames; None of a waveform, for a decoder that takes it as it is."""
     seconds: float
 
     @classmethod
-    def of(cls, name: str, outputs: Mapping[str, Tensor], waveform: Array) -> "EncodedFrames":
+    def of(cls, name: str, outputs: Mapping[str, TensorHandle], waveform: Array) -> "EncodedFrames":
         """Return what an encoder has made of FP32 [samples]."""
         return cls(name, outputs[name], outputs[f"{name}_lens"], len(waveform) / SAMPLE_RATE)
 
@@ -50,7 +50,7 @@ class EncodedFrames:
         return cls("waveform", waveform, None, len(waveform) / SAMPLE_RATE)
 
     @property
-    def inputs(self) -> dict[str, Array | Tensor]:
+    def inputs(self) -> dict[str, Array | TensorHandle]:
         if self.lens is None:
             return {self.name: self.frames}
         return {self.name: self.frames, f"{self.name}_lens": self.lens}
@@ -117,7 +117,7 @@ def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
 
 
 def decoded(
-    outputs: Mapping[str, Tensor], options: RecognitionOptions, start: float, audio: Seconds
+    outputs: Mapping[str, TensorHandle], options: RecognitionOptions, start: float, audio: Seconds
 ) -> Decoded:
     """Return what a search has found, of its output tensors `COLUMNS`.
 

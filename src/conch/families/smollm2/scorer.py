@@ -2,7 +2,7 @@
 
 from conch.bls.calls import Calls
 from conch.component import bytes_array
-from conch.recognition.hooks import Heard
+from conch.recognition.hooks import Encodings
 from conch.wire.options import RecognitionOptions
 
 CONTEXT_WORDS = 40
@@ -10,10 +10,10 @@ CONTEXT_WORDS = 40
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
+    calls: Calls, texts: list[str], encodings: Encodings, options: RecognitionOptions
 ) -> list[float]:
     """Return the log probability of each text; with `lm_context`, wait for the text before."""
-    before = await heard.speech.said_before() if options.lm_context else ""
+    before = await encodings.speech.said_before() if options.lm_context else ""
     context = " ".join(before.split()[-CONTEXT_WORDS:])
     if options.prompt:
         # A paragraph of its own: as part of the speech, an unrelated prompt does more harm.

@@ -25,9 +25,8 @@ from conch.families.speakers.pieces import (
     thinned,
     windows,
 )
-from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech, Recogniser
-from conch.recognition.speech import SpeechSegment
+from conch.recognition.speech import NOTHING_DECODED, Decoded, SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Turn
@@ -105,7 +104,7 @@ async def label(
             own_segments = (recognised[place].segment for place in places)
             spans = [[VoiceTurn(0, item.start, item.end)] for item in own_segments]
         else:
-            heard = [recognised[place].heard for place in places]
+            heard = [recognised[place].analysis for place in places]
             if _is_over_line(heard):
                 least[channel] = LINE_KNOWN
             # In a thread: an hour takes seconds.
@@ -231,7 +230,7 @@ class PartLabels:
             (voice,) = own or [self._new(segment.channel, np.zeros(0, np.float32), KNOWN)]
             found = [VoiceTurn(voice, segment.start, segment.end)]
         else:
-            found = self._heard(item.heard, segment.channel, own) if item.heard else []
+            found = self._heard(item.analysis, segment.channel, own) if item.analysis else []
         self._labels.learn(unit(np.array(self._sums)), self._least)
         turns = self._labels.turns(found)
         return AfterRecordingResult(

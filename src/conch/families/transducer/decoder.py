@@ -9,10 +9,9 @@ from conch.component.arrays import FloatArray
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.search_parameters import hotwords, nbest_count, search_options
+from conch.decoding.rows import checked_frames, hotwords, nbest_count, outputs_of, search_options
 from conch.decoding.streaming_decoder import searched
-from conch.decoding.tensors import checked_frames, outputs_of
-from conch.decoding.written import WrittenUnits
+from conch.decoding.vocab import WrittenUnits
 from conch.families.search.graphs import DecoderConfig
 from conch.families.transducer.declaration import MAX_BEAM
 from conch.families.transducer.guide import Bias, Guide

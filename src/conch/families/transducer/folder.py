@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
-from conch.catalogue.encoders import AcousticEncoder, read_encoder, read_nemo_encoder
+from conch.catalogue.checks import ModelSummary, UnfitModelError, readable, size_of
 from conch.catalogue.exports import (
     TOKENS,
-    Network,
+    AcousticEncoder,
+    OnnxNetwork,
     chosen_file,
     files_in,
     header_of,
+    read_encoder,
+    read_nemo_encoder,
     read_tokens,
     whole_number,
 )
@@ -55,11 +57,11 @@ class Transducer:
         return self.encoder.subsampling / 100
 
 
-def check_transducer(folder: Path) -> Found:
+def check_transducer(folder: Path) -> ModelSummary:
     found = read_transducer(folder)
     kind = found.headers["encoder"].metadata.get("model_type", "")
     kind = f"NeMo {'TDT' if found.is_tdt else 'RNN-T'}" if found.lstm else kind
-    return Found(
+    return ModelSummary(
         None,
         size_of(folder),
         family=f"transducer ({kind})" if kind else "transducer",
@@ -69,7 +71,7 @@ def check_transducer(folder: Path) -> Found:
     )
 
 
-def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
+def networks_of_transducer(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_transducer(folder)
     units = f"the last {found.context_size} units; before the first, the blank {found.blank}"
     if found.lstm:
@@ -83,7 +85,7 @@ def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
     }
     keepers = {"encoder": LIVE[0]} if found.encoder.is_live else {}
     return tuple(
-        Network(
+        OnnxNetwork(
             part=part,
             path=path,
             header=found.headers[part],

@@ -67,7 +67,8 @@ class LastUnitsPredictor:
     def __init__(self, found: Transducer, threads: int) -> None:
         self._network = opened_part(found, "decoder", threads)
         (self._input,) = (item.name for item in self._network.get_inputs())
-        self._kind = np.int32 if found.headers["decoder"].inputs[0].kind == INT32 else np.int64
+        element_type = found.headers["decoder"].inputs[0].element_type
+        self._kind = np.int32 if element_type == INT32 else np.int64
         self._kept: OrderedDict[tuple[int, ...], FloatArray] = OrderedDict()
         self.size = found.context_size
         self.start = (*[-1] * (self.size - 1), found.blank)
@@ -109,7 +110,7 @@ class LstmPredictor:
         self._network = opened_part(found, "decoder", threads)
         self._inputs = [item.name for item in self._network.get_inputs()]
         header = found.headers["decoder"]
-        kinds = (np.int32 if item.kind == INT32 else np.int64 for item in header.inputs[:2])
+        kinds = (np.int32 if item.element_type == INT32 else np.int64 for item in header.inputs[:2])
         self._kinds = tuple(kinds)
         zeros = np.zeros((lstm.layers, lstm.hidden), np.float32)
         self._nothing = _Read(0, None, (zeros, zeros))

@@ -19,7 +19,7 @@ import numpy as np
 
 from conch.component.arrays import FloatArray
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.written import WrittenUnits
+from conch.decoding.vocab import WrittenUnits
 from conch.families.transducer.guide import Guide, Guided
 from conch.families.transducer.networks import Context, Joint, Predictor
 from conch.wire.joining import joined_text

@@ -14,7 +14,7 @@ from conch.component import Row
 from conch.component.arrays import FloatArray
 from conch.decoding.beam import BeamHypothesis
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.tensors import checked_frames
+from conch.decoding.rows import checked_frames
 from conch.decoding.utterance_search import UtteranceSearch
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.search.graphs import DecoderConfig

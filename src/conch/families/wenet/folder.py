@@ -6,17 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conch.catalogue.checks import Found, UnfitModelError, read_yaml, readable, size_of
-from conch.catalogue.encoders import AcousticEncoder, state_of, with_caches
+from conch.catalogue.checks import ModelSummary, UnfitModelError, read_yaml, readable, size_of
 from conch.catalogue.exports import (
     TOKENS,
-    Network,
+    AcousticEncoder,
+    OnnxNetwork,
     check_distinct,
     chosen_file,
     files_in,
     header_of,
     read_tokens,
+    state_of,
     whole_number,
+    with_caches,
 )
 from conch.catalogue.onnx_header import GraphHeader
 from conch.families.wenet.declaration import LIVE
@@ -73,10 +75,10 @@ class WenetFolder:
         return REVERSED in names or self.reverse_weight > 0
 
 
-def check_wenet(folder: Path) -> Found:
+def check_wenet(folder: Path) -> ModelSummary:
     found = read_wenet(folder)
     kind = "U2++" if found.is_bidirectional else "U2"
-    return Found(
+    return ModelSummary(
         None,
         size_of(folder),
         family=f"WeNet {kind}, exported for {'CPUs' if found.ctc else 'GPUs'}",
@@ -86,7 +88,7 @@ def check_wenet(folder: Path) -> Found:
     )
 
 
-def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
+def networks_of_wenet(folder: Path) -> tuple[OnnxNetwork, ...]:
     found = read_wenet(folder)
     (first, last), encoder = found.edges, found.encoder
     hears = f"{encoder.takes}: {encoder.settings}"
@@ -103,7 +105,7 @@ def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
     parts["decoder"] = (found.decoder, found.decoder_header, takes)
     keepers = {"encoder": LIVE[0]} if found.hears_live else {}
     return tuple(
-        Network(part=part, path=path, header=header, takes=takes, keeper=keepers.get(part, ""))
+        OnnxNetwork(part=part, path=path, header=header, takes=takes, keeper=keepers.get(part, ""))
         for part, (path, header, takes) in parts.items()
     )
 

@@ -8,7 +8,7 @@ import onnx
 
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
-from conch.decoding.vocab import Vocabulary
+from conch.decoding.vocab import OutputUnits
 from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.search.graphs import TYPES, EncoderGraph, FolderConfig, folder_of
 from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
@@ -24,7 +24,7 @@ def opened_folder(config: FolderConfig) -> WenetFolder:
     return folder_of(config, "wenet", "is no model of WeNet", read_wenet)
 
 
-def vocabulary_of(found: WenetFolder) -> Vocabulary:
+def vocabulary_of(found: WenetFolder) -> OutputUnits:
     return exported_vocabulary(found.tokens, 10 * found.encoder.subsampling)
 
 
@@ -72,7 +72,7 @@ class AttentionDecoders:
             self._session = open_network(what, found.decoder, options, content=content)
         else:
             self._session = open_network(what, found.decoder, options)
-        self._kinds = {item.name: item.kind for item in found.decoder_header.inputs}
+        self._kinds = {item.name: item.element_type for item in found.decoder_header.inputs}
 
     def scores(
         self, hidden: FloatArray, hypotheses: Sequence[Sequence[int]], ctc: Sequence[float]

@@ -3,7 +3,7 @@
 from conch.bls.calls import Calls
 from conch.families.attention.recogniser import AttentionRecogniser
 from conch.families.whisper.declaration import COMPONENTS
-from conch.recognition.hooks import Heard
+from conch.recognition.hooks import Encodings
 from conch.wire.options import RecognitionOptions
 
 OPEN_WINDOW = {"min_window_ms": 7500, "window_margin_ms": 3000}
@@ -14,6 +14,6 @@ WHISPER = AttentionRecogniser(*COMPONENTS, OPEN_WINDOW)
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
+    calls: Calls, texts: list[str], heard: Encodings, options: RecognitionOptions
 ) -> list[float]:
     return await WHISPER.text_scores(calls, await heard.by(WHISPER), texts, options)

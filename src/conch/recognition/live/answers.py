@@ -1,5 +1,6 @@
 """The answers of a live stream: put together from its ended utterances and the open one."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -8,10 +9,9 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import StreamLabels, StreamTurns
 from conch.recognition.languages import with_only_language
-from conch.recognition.live.endpointing import Speech
-from conch.recognition.live.history import History
+from conch.recognition.live.endpointing import SpeechExtent
 from conch.recognition.live.rolling_passes import LivePasses
-from conch.recognition.live.state import Utterance
+from conch.recognition.live.state import LiveUtterance
 from conch.recognition.live.text import whole_words
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
@@ -26,11 +26,11 @@ NO_PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Where a stream is after a chunk."""
+    """The position and speech of a stream after a chunk."""
 
     num_samples: int
-    utterance: Utterance | None
-    speech: Speech
+    utterance: LiveUtterance | None
+    speech: SpeechExtent
 
     @property
     def seconds(self) -> float:
@@ -73,9 +73,9 @@ class LiveAnswers:
         self._history.append(segment)
         self.latest_text = said
 
-    def relabel(self, found: StreamTurns) -> None:
-        """Take who has spoken in the stream, which has ended."""
-        self._turns = found
+    def relabel(self, turns: StreamTurns) -> None:
+        """Set the speakers of the stream, which has ended."""
+        self._turns = turns
         self._unsettled = self._history.first
 
     def after_chunk(
@@ -109,9 +109,9 @@ class LiveAnswers:
         changed = set()
         segments = [*self._history.since(self._unsettled)]
         turns = labels.turns(segments[0].start - NEAR_S) if segments else ()
-        for segment, found in with_speakers_near(segments, turns):
-            if found != segment:
-                self._history.replace(found)
+        for segment, labelled in with_speakers_near(segments, turns):
+            if labelled != segment:
+                self._history.replace(labelled)
                 changed.add(segment.index)
             is_settled = segment.end <= labels.settled_s and segment.index < may_change
             if is_settled and segment.index == self._unsettled:
@@ -188,12 +188,54 @@ class LiveAnswers:
         start = round(utterance.start / SAMPLE_RATE, 3)
         if self._passes:
             text = self._passes.text
-            in_speech = present.speech.after_last / SAMPLE_RATE > text.heard_until - NO_PAUSE_S
+            in_speech = present.speech.after_last / SAMPLE_RATE > text.pass_end_s - NO_PAUSE_S
             tentative, newest = text.shown(utterance.words, present.seconds, in_speech=in_speech)
-            return OpenUtterance(start, text.firm, tentative, newest, round(text.heard_until, 3))
+            return OpenUtterance(start, text.firm, tentative, newest, round(text.pass_end_s, 3))
         stable = utterance.stable
         unstable = whole_words(utterance.words[len(stable) :], present.seconds)
         return OpenUtterance(start, stable, (), tuple(unstable))
+
+
+class History:
+    """The latest ended utterances of a stream, numbered from its start.
+
+    A stream of a day has 15,000 of them, 50 MB with the times of their words. Its client has them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Keep utterances that ended at most these seconds before the audio does; 0 keeps all."""
+        self._seconds = seconds
+        self._segments: list[Segment] = []
+        self.first = 0
+        """Index of the first utterance that is kept."""
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self._segments)
+
+    def append(self, segment: Segment) -> None:
+        """Add an utterance, whose index is `end`."""
+        self._segments.append(segment)
+
+    def replace(self, segment: Segment) -> None:
+        """Replace an utterance that is kept by the one with the same index."""
+        self._segments[segment.index - self.first] = segment
+
+    def since(self, index: int) -> Sequence[Segment]:
+        """Return the utterances from an index on that is not before `first`."""
+        return self._segments[index - self.first :]
+
+    def recent(self, now_s: float) -> int:
+        """Return the index of the first utterance to keep when the audio has `now_s` seconds."""
+        if not self._seconds:
+            return self.first
+        oldest = now_s - self._seconds
+        return self.first + bisect_left(self._segments, oldest, key=lambda segment: segment.end)
+
+    def forget_before(self, index: int) -> None:
+        """Drop the utterances before an index, which is not before `first`."""
+        del self._segments[: index - self.first]
+        self.first = index
 
 
 def _labelled(utterance: OpenUtterance, turns: Sequence[Turn]) -> OpenUtterance:

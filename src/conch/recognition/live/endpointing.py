@@ -1,13 +1,21 @@
 """Find the end of a live utterance by rules on silence and length; incremental."""
 
+import asyncio
+import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from conch.audio.segmentation import Span, closing_threshold
-from conch.component import Array
+from conch.bls.calls import Calls
 from conch.component.waveform import SAMPLE_RATE
+from conch.recognition.hooks import EndOfTurn
+from conch.recognition.speech import SpeechProbs, SpeechSegment
+from conch.wire.errors import public_error
 from conch.wire.options import RecognitionOptions
+
+logger = logging.getLogger(__name__)
 
 Rule = Literal["silence", "no_speech", "length"]
 
@@ -19,6 +27,8 @@ may be longer."""
 
 FINISHED_MS = 200
 """Silence that ends an utterance whose speaker has finished by other signs."""
+FINISHED = 0.95
+"""Least probability of an end at which silence need not decide: docs/notes/endpoints.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +61,7 @@ def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeechProbs:
-    """Speech probabilities of the VAD or, without it, of the first pass."""
-
-    probs: Array
-    """FP32 `[frames]`."""
-    frame_samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class Speech:
+class SpeechExtent:
     """Where the speech of an utterance is, in samples of the live stream."""
 
     end: int = 0
@@ -83,7 +84,7 @@ class Endpointer:
         self._close_at = closing_threshold(rules.threshold)
         self._in_speech = False
         self._began = 0
-        self.speech = Speech()
+        self.speech = SpeechExtent()
         self.pause_ms = 0.0
         """Silence after the audio so far that was not sent, in milliseconds."""
         self.finished_at: int | None = None
@@ -105,8 +106,8 @@ class Endpointer:
                     first = end
             end += frames.frame_samples
         self._in_speech &= not self.pause_ms
-        self.speech = Speech(end, first, after_last)
-        quiet_ms = _milliseconds(end - after_last)
+        self.speech = SpeechExtent(end, first, after_last)
+        quiet_ms = 1000 * (end - after_last) / SAMPLE_RATE
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
         is_finished = self.finished_at == after_last
@@ -122,17 +123,17 @@ class Endpointer:
     def restart(self) -> None:
         """Start the next utterance. It may start within speech."""
         self._began = self.speech.end
-        self.speech = Speech(self._began, None, self._began)
+        self.speech = SpeechExtent(self._began, None, self._began)
 
     def skip(self, until: int) -> None:
         """Take the audio up to a sample of the stream for silence; its words are a segment."""
         end, first, after_last = self.speech.end, self.speech.first, self.speech.after_last
         if first is not None:
             first = max(first, until) if after_last > until else None
-        self.speech = Speech(end, first, max(after_last, min(until, end)))
+        self.speech = SpeechExtent(end, first, max(after_last, min(until, end)))
 
 
-def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
+def speech_span(speech: SpeechExtent, utterance: Span, pad_ms: int) -> Span:
     """Return the speech of an utterance with padding, or all of the utterance if it has none."""
     if speech.first is None:
         return utterance
@@ -141,5 +142,49 @@ def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
     return Span(start, min(utterance.end, speech.after_last + pad))
 
 
-def _milliseconds(samples: int) -> float:
-    return samples * 1000 / SAMPLE_RATE
+class TurnEnd:
+    """Asks once in each pause of a live stream's utterances whether the speaker has finished."""
+
+    def __init__(self, ask: EndOfTurn, calls: Calls) -> None:
+        self._ask, self._calls = ask, calls
+        self._pause = -1
+        """Start of the latest pause that was checked, in samples of the stream."""
+        self._asking: asyncio.Task[float] | None = None
+
+    def after_step(
+        self, speech: SpeechExtent, utterance: Span, audio: Callable[[Span], SpeechSegment]
+    ) -> None:
+        """Ask if there is a pause at the end of the utterance so far, of which `audio` gives parts.
+
+        The answer comes later: no step waits for it.
+        """
+        quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
+        is_checked = self._pause == speech.after_last
+        if speech.first is None or quiet_ms < FINISHED_MS or is_checked:
+            return
+        self.cancel()
+        self._pause = speech.after_last
+        self._asking = asyncio.create_task(self._probability(audio(utterance)))
+
+    def has_finished(self, speech: SpeechExtent) -> bool:
+        """Return whether the speaker has finished with this speech, as far as is known."""
+        if self._asking is None or not self._asking.done() or self._pause != speech.after_last:
+            return False
+        return self._asking.result() >= FINISHED
+
+    async def settled(self) -> None:
+        """Wait for all checks that have begun."""
+        if self._asking:
+            await asyncio.wait((self._asking,))
+
+    def cancel(self) -> None:
+        """Drop the check that is under way."""
+        if self._asking:
+            self._asking.cancel()
+
+    async def _probability(self, speech: SpeechSegment) -> float:
+        try:
+            return await self._ask(self._calls, speech.waveform)
+        except Exception as failure:  # silence alone decides then
+            logger.warning("an end of turn is not found: %s", public_error(failure))
+            return 0.0

@@ -8,20 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from conch.audio.blocks import LiveAudio
-from conch.bls.access_log import NO_MODE, AccessRecord
-from conch.bls.call import Components
-from conch.bls.deadline import Deadline
+from conch.bls.call import Components, Deadline
 from conch.bls.metrics import REFUSED
 from conch.bls.runtime import Runtime
+from conch.bls.service import NO_MODE, AccessRecord
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.live.load import Load
-from conch.recognition.live.pass_queue import PassQueue, SharedPasses
+from conch.recognition.live.scheduling import LoadMeter, PassQueue, SharedPasses
 from conch.recognition.live.sending_speed import Arrivals
-from conch.recognition.live.stream import LiveStream
+from conch.recognition.live.stream import StreamRecognizer
 from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, STREAMS_ENDED
-from conch.recognition.request import SpeechRequest
+from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import (
     AudioError,
     InvalidRequestError,
@@ -62,7 +60,7 @@ class StreamName(NamedTuple):
 @dataclass(slots=True)
 class _Open:
     name: StreamName
-    stream: LiveStream
+    stream: StreamRecognizer
     record: AccessRecord
     parameters: Mapping[str, int]
     """Hashes of the parameters of START, some of which are long."""
@@ -116,7 +114,7 @@ class OpenStreams:
     ) -> None:
         self._config, self._runtime, self._metrics = config, runtime, runtime.metrics
         self._shared = SharedPasses(
-            PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000), clock
+            PassQueue(config.max_passes_in_flight), LoadMeter(config.stream_step_ms / 1000), clock
         )
         self._clock = clock
         self._open: dict[StreamName, _Open] = {}
@@ -144,7 +142,7 @@ class OpenStreams:
             task.cancel()
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def recognize(self, request: SpeechRequest, components: Components) -> Transcript:
+    async def recognize(self, request: RecognitionRequest, components: Components) -> Transcript:
         """Return the transcript after one chunk, or raise a TranscriptionError.
 
         An error of the chunk itself leaves the stream open. Any other error ends it.
@@ -181,15 +179,17 @@ class OpenStreams:
             return answer
 
     async def _answer(
-        self, entry: _Open, request: SpeechRequest, options: Options, components: Components
+        self, entry: _Open, request: RecognitionRequest, options: Options, components: Components
     ) -> Transcript | InvalidRequestError:
         """Answer a chunk after those before it. An error ends the stream, unless it is returned.
 
         A chunk that is wrong in itself is refused as a whole.
         """
-        asked = entry.stream.options
-        deadline = Deadline(asked.deadline_ms, started=request.arrived)
-        calls = self._runtime.live_calls(components, asked.mode, deadline, asked.model)
+        stream_options = entry.stream.options
+        deadline = Deadline(stream_options.deadline_ms, started=request.arrived)
+        calls = self._runtime.live_calls(
+            components, stream_options.mode, deadline, stream_options.model
+        )
         arrived = self._clock()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with calls.limited(), entry.turn:
@@ -213,7 +213,7 @@ class OpenStreams:
                 return transcript
 
     def _steps(
-        self, entry: _Open, request: SpeechRequest, options: Options
+        self, entry: _Open, request: RecognitionRequest, options: Options
     ) -> tuple[Sequence[tuple[Array, bool]], float]:
         """Check a chunk and return its steps, as of `LiveAudio.steps`, and its seconds.
 
@@ -247,7 +247,7 @@ class OpenStreams:
         self._metrics.add(AUDIO_SECONDS, seconds, mode=entry.stream.options.mode)
         return steps, seconds
 
-    def _started(self, name: StreamName, request: SpeechRequest, parameters: Options) -> _Open:
+    def _started(self, name: StreamName, request: RecognitionRequest, parameters: Options) -> _Open:
         runtime = self._runtime
         chosen = with_its_decoder(parameters, runtime.named, runtime.decoder, live=True)
         options, others = RecognitionOptions.choices(chosen, live=True)
@@ -259,7 +259,7 @@ class OpenStreams:
                 "(parameter max_streams of the model); try again"
             )
         rate = SAMPLE_RATE if request.sample_rate_sent is None else request.sample_rate_sent
-        stream = LiveStream(
+        stream = StreamRecognizer(
             options,
             LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
             self._runtime.live_calls(self._runtime.detached, options.mode, model=options.model),
@@ -329,7 +329,7 @@ def _unknown(name: StreamName) -> SessionError:
     return SessionError(f"session {name.stream_id} is expired or unknown; send START")
 
 
-def _read(request: SpeechRequest) -> tuple[StreamName, Options, bool]:
+def _read(request: RecognitionRequest) -> tuple[StreamName, Options, bool]:
     """Return which stream a chunk belongs to, its options, and whether no one reads the last text.
 
     Raise an OptionError if the session is too long, or ABANDON is not true or not with END alone.

@@ -15,9 +15,8 @@ from conch.audio.segmentation import Span
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.hooks import decoder_of, recogniser_of
 from conch.recognition.languages import with_language
-from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
-from conch.recognition.live.load import Allowed, Pace
-from conch.recognition.live.pass_queue import PassedStream, Rank
+from conch.recognition.live.endpointing import SHORT_PAUSE_MS, SpeechExtent, speech_span
+from conch.recognition.live.scheduling import Allowed, Pace, PassedStream, Rank
 from conch.recognition.live.second_passes import SecondPasses
 from conch.recognition.live.text import LiveText, is_credible
 from conch.recognition.metrics import PASS_LATE_SECONDS, PASSES
@@ -69,7 +68,7 @@ class LivePasses:
         self.is_rolling = decoder_of(options).is_rolling and options.rolling_pass_ms > 0
         """Whether the stream has rolling passes, as far as load allows."""
         self.text = LiveText()
-        """What the passes have found of the open utterance."""
+        """Text of the open utterance, by its passes."""
         self._spoken = ""
         """Language of the open utterance, as soon as a rolling pass is sure of it."""
         self._utterance = 0
@@ -83,16 +82,15 @@ class LivePasses:
         self._following: set[asyncio.Task[None]] = set()
         """Tasks that wait for a second pass that was prepared."""
         self._failures: set[str] = set()
-        """Failures of rolling passes that were logged."""
         self._report = RollingPasses(0)
 
     @property
     def report(self) -> RollingPasses:
-        """What was spent on rolling passes so far, and their present interval."""
+        """Counts of the rolling passes so far, and their present interval."""
         return replace(self._report, interval_ms=self._interval_ms)
 
     async def after_step(
-        self, speech: Speech, utterance: Span, audio: Audio, first_pass: Sequence[Word]
+        self, speech: SpeechExtent, utterance: Span, audio: Audio, first_pass: Sequence[Word]
     ) -> None:
         """Begin the passes that are due after a step of the utterance, which is in samples."""
         if speech.first is None:
@@ -105,8 +103,9 @@ class LivePasses:
         # Only with all of its padding, the second pass at the endpoint gets the same audio.
         may_end_early = self._options.semantic_endpointing
         least_ms = 0 if may_end_early else self._options.endpoint_silence_ms - self._step_ms
+        may_prepare = self._pace.allowed(self._options.stream_priority) >= Allowed.PAUSES
         may_be_over = quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, least_ms)
-        if may_be_over and not self.second.is_prepared(span) and self._may(Allowed.PAUSES):
+        if may_be_over and not self.second.is_prepared(span) and may_prepare:
             self._prepare_second(this)
         elif self.is_rolling:
             self._roll_if_due(this, is_paused=quiet_ms >= SHORT_PAUSE_MS)
@@ -129,7 +128,6 @@ class LivePasses:
             await asyncio.gather(*running, return_exceptions=True)
 
     def cancel(self) -> None:
-        """Cancel all passes, second ones too."""
         self.second.cancel()
         for task in (*self._following, self._rolling):
             if task:
@@ -145,11 +143,8 @@ class LivePasses:
             return 0
         return self._pace.interval_ms(self._options.rolling_pass_ms, self._options.stream_priority)
 
-    def _may(self, kind: Allowed) -> bool:
-        return self._pace.allowed(self._options.stream_priority) >= kind
-
     def _roll_if_due(self, this: _Pass, *, is_paused: bool) -> None:
-        asked = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
+        requested = self._options.rolling_pass_ms * SAMPLE_RATE // 1000
         interval = self._interval_ms * SAMPLE_RATE // 1000
         if not interval:
             self._due_since = None
@@ -168,8 +163,8 @@ class LivePasses:
         if self._rolling and not self._rolling.done():
             return
         if not self._is_ahead():
-            too_short = (LEAST_SAMPLES - 1) // asked if self._begun_until is None else 0
-            self._count("skipped", max(0, unheard // asked - 1 - too_short))
+            too_short = (LEAST_SAMPLES - 1) // requested if self._begun_until is None else 0
+            self._count("skipped", max(0, unheard // requested - 1 - too_short))
         due, self._due_since = self._due_since, None
         self._begun_at, self._begun_until = now, this.span.end
         self._rolling = asyncio.create_task(self._roll(this, due, interval / SAMPLE_RATE))
@@ -180,16 +175,18 @@ class LivePasses:
             begins = round(self.text.window_start(this.span.start / SAMPLE_RATE) * SAMPLE_RATE)
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
             encoded = await self._recogniser.encode_open(self._calls, speech.waveform)
-            asked, start = with_language(self._greedy, self._spoken), speech.start
+            options, start = with_language(self._greedy, self._spoken), speech.start
             known = self.text.expected(start, this.first_pass, speech.end)
-            found = await self._recogniser.decode_known(self._calls, encoded, asked, start, *known)
-            if this.utterance == self._utterance and (found.language_probability or 0.0) >= SURE:
-                self._spoken = found.language
-            text = found.nbest[0].text
-            if text in found.words:
-                return speech, found.words[text]
-            asked = with_language(asked, found.language)
-            return speech, await self._recogniser.align(self._calls, encoded, text, asked, start)
+            decoded = await self._recogniser.decode_known(
+                self._calls, encoded, options, start, *known
+            )
+            if this.utterance == self._utterance and (decoded.language_probability or 0.0) >= SURE:
+                self._spoken = decoded.language
+            text = decoded.nbest[0].text
+            if text in decoded.words:
+                return speech, decoded.words[text]
+            options = with_language(options, decoded.language)
+            return speech, await self._recogniser.align(self._calls, encoded, text, options, start)
 
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:
@@ -226,12 +223,12 @@ class LivePasses:
             self._apply(this, result.result().words, speech)
 
     def _apply(self, this: _Pass, words: Sequence[Word], speech: SpeechSegment) -> None:
-        if this.utterance != self._utterance or speech.end <= self.text.heard_until:
+        if this.utterance != self._utterance or speech.end <= self.text.pass_end_s:
             return
-        heard = speech.start, speech.end, this.first_pass
-        if is_credible(words, *heard):
+        window = speech.start, speech.end, this.first_pass
+        if is_credible(words, *window):
             self._count("made")
-            self.text = self.text.after_pass(words, *heard)
+            self.text = self.text.after_pass(words, *window)
         else:
             self._count("refused")
 

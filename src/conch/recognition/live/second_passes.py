@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
-from conch.recognition.live.pass_queue import PassedStream, Rank
+from conch.recognition.live.scheduling import PassedStream, Rank
 from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
 from conch.recognition.offline.recovery import recognize_complete
-from conch.recognition.speech import SpeechSegment, saying
+from conch.recognition.speech import SpeechSegment, known_text
 from conch.recognition.text.steps import with_text_steps_if_possible
 from conch.wire.errors import OverloadedError, public_error
 from conch.wire.joining import num_words
@@ -27,7 +27,7 @@ class _Prepared:
 
     span: Span
     result: asyncio.Task[Segment]
-    has_place: bool = False
+    has_started: bool = False
 
 
 class SecondPasses:
@@ -62,11 +62,11 @@ class SecondPasses:
         self._drop_prepared()
         before = text_of(self._latest)
 
-        def has_place() -> None:
-            prepared.has_place = True
+        def has_started() -> None:
+            prepared.has_started = True
 
         result = asyncio.create_task(
-            self._recognized(speech, before, Rank.ROLLING, PATIENCE_S, has_place)
+            self._recognized(speech, before, Rank.ROLLING, PATIENCE_S, has_started)
         )
         self._prepared = prepared = _Prepared(span, result)
         return result
@@ -101,7 +101,6 @@ class SecondPasses:
             await asyncio.wait((passed,))
 
     async def finish(self) -> None:
-        """Wait for all second passes."""
         await asyncio.gather(*self._tasks.values())
 
     def take_done(self) -> Sequence[Segment]:
@@ -110,7 +109,6 @@ class SecondPasses:
         return [self._tasks.pop(index).result() for index in done]
 
     def cancel(self) -> None:
-        """Cancel all second passes."""
         self._drop_prepared()
         for task in (*self._tasks.values(), *self._before_steps):
             task.cancel()
@@ -128,7 +126,7 @@ class SecondPasses:
     def _take_prepared(self, span: Span) -> asyncio.Task[Segment] | None:
         """Return the pass that was prepared, unless a new one would have its text sooner."""
         prepared = self._prepared
-        if prepared and prepared.span == span and prepared.has_place:
+        if prepared and prepared.span == span and prepared.has_started:
             self._prepared = None
             return prepared.result
         self._drop_prepared()
@@ -140,16 +138,16 @@ class SecondPasses:
         before: Callable[[], Awaitable[str]],
         rank: Rank,
         patience_s: float | None,
-        has_place: Callable[[], None] = lambda: None,
+        has_started: Callable[[], None] = lambda: None,
     ) -> Segment:
         is_ahead = self._is_ahead()
         if self._options.lm_context:
             # With a place it must not wait for another pass, which may have none.
-            speech = replace(speech, said_before=saying(await before()))
+            speech = replace(speech, said_before=known_text(await before()))
         due = self._shared.clock()
 
         async def recognized() -> Segment:
-            has_place()
+            has_started()
             if not is_ahead:
                 now = self._shared.clock()
                 self._shared.load.pass_took(now - due, LATE_S, now)
@@ -175,19 +173,9 @@ class SecondPasses:
             self._calls.count(PASSES, kind="second", outcome="refused")
             return replace(segment, error="no second pass: it left out what the first one heard")
         self._calls.count(PASSES, kind="second", outcome="made")
-        return replace(
-            segment,
-            nbest=again.nbest,
-            words=again.words if self._keeps_words else (),
-            unrecognised=again.unrecognised,
-            lattice=again.lattice,
-            passes=2,
-            language=again.language,
-            language_probability=again.language_probability,
-            translated_from=again.translated_from,
-            emotion=again.emotion,
-            event=again.event,
-        )
+        own = {name: getattr(segment, name) for name in ("start", "end", "index", "endpoint")}
+        words = again.words if self._keeps_words else ()
+        return replace(again, words=words, passes=2, **own)
 
     def _is_shorter(self, again: Segment, segment: Segment) -> bool:
         """Return whether the second pass has fewer words than the first."""

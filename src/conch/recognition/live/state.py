@@ -11,35 +11,32 @@ import numpy as np
 from conch.audio.segmentation import Span, frames_between, speech_likeness
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.recognition.decoded import Decoded
-from conch.recognition.live.endpointing import SpeechProbs
-from conch.recognition.speech import Frames, SpeechSegment
+from conch.recognition.speech import Decoded, Frames, SpeechProbs, SpeechSegment
 from conch.wire.result import Word, text_of_words
 
 NO_SAMPLES = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LiveStep:
     """A step of live audio, and its speech probabilities."""
 
     waveform: Array
     """FP32 [samples], 16 kHz."""
     speech: SpeechProbs
 
-    def followed_by(self, other: "Step") -> "Step":
-        """Return this step and the next one as one."""
+    def followed_by(self, other: "LiveStep") -> "LiveStep":
         probs = np.concatenate([self.speech.probs, other.speech.probs])
-        return Step(
+        return LiveStep(
             np.concatenate([self.waveform, other.waveform]), replace(other.speech, probs=probs)
         )
 
 
-NO_STEP = Step(NO_SAMPLES, SpeechProbs(NO_SAMPLES, VAD_FRAME_SAMPLES))
+NO_STEP = LiveStep(NO_SAMPLES, SpeechProbs(NO_SAMPLES, VAD_FRAME_SAMPLES))
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class LiveUtterance:
     """The utterance since the last endpoint."""
 
     start: int = 0
@@ -49,14 +46,13 @@ class Utterance:
     num_stable: int = 0
     """Number of words at the beginning that the first pass no longer changes."""
     score: float = 0.0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LiveStep, ...] = ()
     """All of its audio: for passes over it, and for a component that loses the stream."""
     encoded: Mapping[str, Frames] = field(default_factory=dict)
     """Outputs that the first pass keeps for a second pass, by the encoder."""
 
     @property
     def stable(self) -> tuple[Word, ...]:
-        """The words that the first pass no longer changes."""
         return self.words[: self.num_stable]
 
     @property
@@ -67,24 +63,23 @@ class Utterance:
     def seconds(self) -> float:
         return sum(len(step.waveform) for step in self.steps) / SAMPLE_RATE
 
-    def with_step(self, step: Step) -> "Utterance":
-        """Return the utterance with a further step of audio."""
+    def with_step(self, step: LiveStep) -> "LiveUtterance":
         return replace(self, steps=(*self.steps, step))
 
-    def with_text(self, found: Decoded) -> "Utterance":
+    def with_text(self, decoded: Decoded) -> "LiveUtterance":
         """Return the utterance with the present text of the first pass.
 
         Words that were stable stay so while the text begins with them: a search that has begun
         again knows fewer of them to be.
         """
-        best = found.nbest[0]
-        num_stable = len(found.stable.split())
+        best = decoded.nbest[0]
+        num_stable = len(decoded.stable.split())
         if num_stable < self.num_stable and best.text.startswith(text_of_words(self.stable)):
             num_stable = self.num_stable
-        words = found.words[best.text]
+        words = decoded.words[best.text]
         return replace(self, words=words, num_stable=num_stable, score=best.score)
 
-    def steps_after(self, sample: int) -> tuple[int, list[Step]]:
+    def steps_after(self, sample: int) -> tuple[int, list[LiveStep]]:
         """Return the steps that reach beyond a sample of the stream, and where the first begins."""
         start, left = self.start, list(self.steps)
         while left and start + len(left[0].waveform) <= sample:
@@ -112,7 +107,7 @@ class Utterance:
         encoded = {name: frames.part(*shares) for name, frames in self.encoded.items()}
         return SpeechSegment(seconds, waveform, speech_probs, encoded)
 
-    def after_firm(self) -> tuple[tuple[Word, ...], "Utterance"]:
+    def after_firm(self) -> tuple[tuple[Word, ...], "LiveUtterance"]:
         """Return the words that no longer change, and the utterance that is left behind them.
 
         It begins with a whole step, so that the encoder's chunks are those of the stream. The step
@@ -127,21 +122,20 @@ class Utterance:
             waveform = left[0].waveform.copy()
             waveform[: max(0, until - start)] = 0
             left[0] = replace(left[0], waveform=waveform)
-        return firm, Utterance(start, steps=tuple(left))
+        return firm, LiveUtterance(start, steps=tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """State without an utterance: with a VAD, only the VAD is called."""
 
-    pre_roll: Step = NO_STEP
+    pre_roll: LiveStep = NO_STEP
     """The step before, if only the VAD was called for it."""
 
-    def after_silence(self, silent: Step) -> "Waiting":
-        """Return the state after a step without speech."""
+    def after_silence(self, silent: LiveStep) -> "Waiting":
         # A copy: a view would keep the whole chunk.
         return Waiting(replace(silent, waveform=silent.waveform.copy()))
 
 
-State = Waiting | Utterance
+State = Waiting | LiveUtterance
 """Within an utterance, the first pass is called for each step."""

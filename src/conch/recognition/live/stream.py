@@ -23,10 +23,9 @@ from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import (
+    Encodings,
     FirstPass,
-    Heard,
     decoder_of,
     end_of_turn,
     first_pass_of,
@@ -40,19 +39,18 @@ from conch.recognition.live.answers import LiveAnswers, Present
 from conch.recognition.live.endpointing import (
     Endpointer,
     Rule,
-    SpeechProbs,
+    TurnEnd,
     endpoint_rules,
     speech_span,
 )
-from conch.recognition.live.pass_queue import PassedStream, SharedPasses
 from conch.recognition.live.rolling_passes import LivePasses
+from conch.recognition.live.scheduling import PassedStream, SharedPasses
 from conch.recognition.live.sending_speed import SendingSpeed
-from conch.recognition.live.state import State, Step, Utterance, Waiting
+from conch.recognition.live.state import LiveStep, LiveUtterance, State, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
-from conch.recognition.live.turn_end import TurnEnd
 from conch.recognition.metrics import ENDPOINTS
-from conch.recognition.rescoring import rescored
-from conch.recognition.speech import saying
+from conch.recognition.segment import rescored
+from conch.recognition.speech import Decoded, SpeechProbs, known_text
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -62,7 +60,7 @@ One = TypeVar("One")
 Other = TypeVar("Other")
 
 
-class LiveStream:
+class StreamRecognizer:
     """One live stream: its state between chunks, and the path of each chunk."""
 
     def __init__(
@@ -77,7 +75,7 @@ class LiveStream:
         self.audio = audio
         self._detached, self._config, self._shared = detached, config, shared
         self._others = others
-        """What to do, in this order, on a server that lacks the decoder of `options`."""
+        """Options to fall back on, in this order, if the server lacks the decoder of `options`."""
         self._is_chosen = False
         """Whether `_choose` was called, by the first chunk."""
         self._state: State = Waiting()
@@ -127,10 +125,8 @@ class LiveStream:
         transcript has the text and the segments of these seconds too. So answers do not grow with
         the stream. After an error the stream must be closed.
 
-        Args:
-            steps: Steps that `audio` returned for the chunk, each with whether it is the last.
-            repeats_text: Whether the client reads no more than the text.
-            pause_ms: Of a chunk without audio, how much silence it stands for.
+        `steps` are those of `audio` for the chunk, each with whether it is the last. `pause_ms` is
+        the silence that a chunk without audio stands for.
         """
         if not self._is_chosen:
             await self._choose(calls)
@@ -238,7 +234,7 @@ class LiveStream:
         self, waiting: Waiting, samples: Array, calls: Calls, *, ends: bool
     ) -> None:
         """Call the VAD alone for a step; begin an utterance if the step has speech."""
-        step = Step(samples, await self._find_speech(samples, calls))
+        step = LiveStep(samples, await self._find_speech(samples, calls))
         rule = self._find_endpoint(step)
         if self._endpointer.speech.first is None:
             self._state = waiting.after_silence(step)
@@ -246,41 +242,47 @@ class LiveStream:
                 self._endpointer.restart()
             return
         step = waiting.pre_roll.followed_by(step)
-        utterance = Utterance(self._num_samples - len(step.waveform))
+        utterance = LiveUtterance(self._num_samples - len(step.waveform))
         utterance, _ = await self._first_pass.hear(step.waveform, utterance, calls, ends=ends)
         await self._read(utterance, step, calls, rule, ends=ends)
 
     async def _continue(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Call the first pass for a step, and the VAD if enabled; begin an utterance if needed."""
-        utterance = self._utterance or Utterance(self._num_samples)
+        utterance = self._utterance or LiveUtterance(self._num_samples)
         if self.options.vad:
             speech, (utterance, _) = await both(
                 self._find_speech(samples, calls),
                 self._first_pass.hear(samples, utterance, calls, ends=ends),
             )
         else:
-            utterance, found = await self._first_pass.hear(
+            utterance, speech_probs = await self._first_pass.hear(
                 samples, utterance, calls, ends=ends, finds_speech=True
             )
-            assert found is not None
-            speech = found
-        step = Step(samples, speech)
+            assert speech_probs is not None
+            speech = speech_probs
+        step = LiveStep(samples, speech)
         rule = self._find_endpoint(step)
         await self._read(utterance, step, calls, rule, ends=ends)
 
     async def _read(
-        self, utterance: Utterance, step: Step, calls: Calls, rule: Rule | None, *, ends: bool
+        self,
+        utterance: LiveUtterance,
+        step: LiveStep,
+        calls: Calls,
+        rule: Rule | None,
+        *,
+        ends: bool,
     ) -> None:
         """Update the text of the utterance after a step, and end it if it is over."""
         is_over = rule is not None or ends
-        utterance, found = await self._first_pass.read(utterance, calls, is_over=is_over)
+        utterance, decoded = await self._first_pass.read(utterance, calls, is_over=is_over)
         # Not before: a component that has lost the stream gets the steps before this one again.
         utterance = utterance.with_step(step)
         if is_over:
             self._state = Waiting()
-            await self._end_utterance(utterance, found, calls, rule or "end")
+            await self._end_utterance(utterance, decoded, calls, rule or "end")
             return
-        self._state = utterance = utterance.with_text(found)
+        self._state = utterance = utterance.with_text(decoded)
         audio = partial(utterance.spoken, has_vad=self.options.vad)
         so_far = Span(utterance.start, self._num_samples)
         speech, words = self._endpointer.speech, utterance.words
@@ -289,7 +291,7 @@ class LiveStream:
         if self._passes:
             await self._passes.after_step(speech, so_far, audio, words)
 
-    async def _end_firm(self, utterance: Utterance, calls: Calls) -> Utterance:
+    async def _end_firm(self, utterance: LiveUtterance, calls: Calls) -> LiveUtterance:
         """Make a segment of the firm words of an open utterance; return the rest of it."""
         words, left = utterance.after_firm()
         if words:
@@ -303,30 +305,32 @@ class LiveStream:
         return left
 
     async def _end_utterance(
-        self, utterance: Utterance, found: Decoded, calls: Calls, endpoint: str
+        self, utterance: LiveUtterance, decoded: Decoded, calls: Calls, endpoint: str
     ) -> None:
         """Make a segment of the utterance, rescored if requested, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
         self._endpointer.restart()
         span = Span(max(span.start, self._segment_until), max(span.end, self._segment_until))
         passed = await self._passes.end_utterance() if self._passes else LiveText()
-        if speech.first is None and not found.nbest[0].text:
+        if speech.first is None and not decoded.nbest[0].text:
             return
         # Without a second pass nothing needs the audio.
-        whole = utterance if self._passes else Utterance(utterance.start)
+        whole = utterance if self._passes else LiveUtterance(utterance.start)
         spoken = whole.spoken(span, has_vad=self.options.vad)
-        heard = Heard(replace(spoken, said_before=saying(self._answers.latest_text)), calls)
-        nbest = await rescored(found.nbest, heard, self.options.of_first_pass(), calls)
-        words = found.words.get(nbest[0].text, ())
+        encodings = Encodings(
+            replace(spoken, said_before=known_text(self._answers.latest_text)), calls
+        )
+        nbest = await rescored(decoded.nbest, encodings, self.options.of_first_pass(), calls)
+        words = decoded.words.get(nbest[0].text, ())
         segment = self._segment(span, nbest[: self.options.nbest], words, endpoint)
         if self._passes is None:
             self._answers.add(await self._finished(segment, calls), segment.text)
             return
-        words, has_words = found.words.get(found.nbest[0].text, ()), self.options.word_timestamps
-        segment = with_live_text(segment, passed, words, has_words=has_words)
+        words = decoded.words.get(decoded.nbest[0].text, ())
+        segment = with_live_text(segment, passed, words, has_words=self.options.word_timestamps)
         segment = with_only_language(segment, self.options, self._config)
         self._answers.add(segment, segment.text, text_of_words(passed.firm))
-        is_punctuated = passed.heard_until > 0 and self.options.writes_punctuation
+        is_punctuated = passed.pass_end_s > 0 and self.options.writes_punctuation
         spoken = replace(spoken, draft=segment.text)
         await self._passes.second.begin(segment, span, spoken, is_punctuated=is_punctuated)
 
@@ -343,12 +347,12 @@ class LiveStream:
             endpoint=endpoint,
         )
 
-    def _speech_of(self, utterance: Utterance) -> Span:
+    def _speech_of(self, utterance: LiveUtterance) -> Span:
         """Return the speech of the utterance so far with padding, in samples."""
         whole = Span(utterance.start, self._num_samples)
         return speech_span(self._endpointer.speech, whole, self.options.vad_pad_ms)
 
-    def _find_endpoint(self, step: Step) -> Rule | None:
+    def _find_endpoint(self, step: LiveStep) -> Rule | None:
         self._num_samples += len(step.waveform)
         if self._labels:
             has_vad = self.options.vad
@@ -378,14 +382,14 @@ class LiveStream:
         return self._speed.is_ahead(self._num_samples, self._shared.clock())
 
     @property
-    def _utterance(self) -> Utterance | None:
-        return self._state if isinstance(self._state, Utterance) else None
+    def _utterance(self) -> LiveUtterance | None:
+        return self._state if isinstance(self._state, LiveUtterance) else None
 
 
 async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:
     """Await two awaitables at the same time, both to their end; then raise the first error."""
     first, second = await asyncio.gather(one, other, return_exceptions=True)
-    for found in (first, second):
-        if isinstance(found, BaseException):
-            raise found
+    for result in (first, second):
+        if isinstance(result, BaseException):
+            raise result
     return cast(tuple[One, Other], (first, second))

@@ -32,9 +32,9 @@ TEXT_AND_TIME, TEXT_MOSTLY = 0.7, 0.3
 """Weights of times in an alignment: of two models, and of two passes of one model."""
 MOST_WORDS_PER_S, FREE_WORDS = 7.0, 3
 """A pass with more words than this a second, plus the free ones, is refused. Fast speech has 4."""
-FEW_WORDS, LEAST_HEARD, MOST_HEARD = 4, 0.5, 1.5
-"""A pass with more than MOST_HEARD times the words of the first pass, plus FREE_WORDS, is refused.
-If the first pass has FEW_WORDS or more, so is one with less than LEAST_HEARD times as many."""
+FEW_WORDS, LEAST_SHARE, MOST_SHARE = 4, 0.5, 1.5
+"""A pass with more than MOST_SHARE times the words of the first pass, plus FREE_WORDS, is refused.
+If the first pass has FEW_WORDS or more, so is one with less than LEAST_SHARE times as many."""
 MOST_REPEATS, MOST_REPEATED_WORDS = 3, 5
 """A pass that repeats a phrase more often in a row, with more words in all, is refused. A speaker
 may well spell a number with four equal digits."""
@@ -45,13 +45,13 @@ _SENTENCE_ENDS = ".!?…。！？"  # noqa: RUF001
 
 @dataclass(frozen=True, slots=True)
 class LiveText:
-    """What the passes have found of an open utterance; frozen: each pass gives a new one."""
+    """The text of an open utterance by its passes; frozen: each pass gives a new one."""
 
     firm: tuple[Word, ...] = ()
     """Words that stay until the utterance ends."""
     tentative: tuple[Word, ...] = ()
     """Words of the latest pass after the firm ones."""
-    heard_until: float = 0.0
+    pass_end_s: float = 0.0
     """End of the audio of the latest pass, in seconds; 0 before the first one."""
 
     def window_start(self, start: float) -> float:
@@ -110,19 +110,17 @@ class LiveText:
         pairs, end = align(joint, near, TEXT_AND_TIME)
         tentative = self.tentative
         last = pairs.get(len(joint) - 1)
-        if last is not None and tentative and self._is_cut(tentative[-1], near[last]):
-            # The first pass has heard more of this word.
+        has_more = last is not None and near[last].end > self.pass_end_s
+        if last is not None and has_more and tentative and not is_same(tentative[-1], near[last]):
+            # The first pass has read more of this word.
             tentative, end = tentative[:-1], last
-        since = max(known[-1].end - 0.5, self.heard_until - FRESH_S)
+        since = max(known[-1].end - 0.5, self.pass_end_s - FRESH_S)
         newest = tuple(word for word in near[end:] if middle(word) > since)
         if tentative and (in_speech or newest):
             # A pass ends a sentence wherever its audio ends.
             text = tentative[-1].text.rstrip(_SENTENCE_ENDS)
             tentative = (*tentative[:-1], replace(tentative[-1], text=text))
         return tentative, newest
-
-    def _is_cut(self, word: Word, other: Word) -> bool:
-        return other.end > self.heard_until and not is_same(word, other)
 
 
 def with_live_text(
@@ -132,7 +130,7 @@ def with_live_text(
 
     `segment` has the text of the first pass, whose words are `first_pass`; none without one.
     """
-    if not text.heard_until:
+    if not text.pass_end_s:
         return segment
     tentative, newest = text.shown(first_pass, math.inf, in_speech=False)
     words = (*text.firm, *tentative, *newest)
@@ -156,10 +154,10 @@ def is_credible(
     """
     if len(words) > MOST_WORDS_PER_S * (ends - begins) + FREE_WORDS:
         return False
-    heard = [word for word in first_pass if begins < middle(word) < ends - CUT_S]
-    if first_pass and len(words) > MOST_HEARD * len(heard) + FREE_WORDS:
+    expected = [word for word in first_pass if begins < middle(word) < ends - CUT_S]
+    if first_pass and len(words) > MOST_SHARE * len(expected) + FREE_WORDS:
         return False
-    if len(heard) >= FEW_WORDS and len(words) < LEAST_HEARD * len(heard):
+    if len(expected) >= FEW_WORDS and len(words) < LEAST_SHARE * len(expected):
         return False
     for length in range(1, LONGEST_PHRASE + 1):
         repeats = _most_repeats(words, length)

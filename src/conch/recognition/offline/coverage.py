@@ -68,19 +68,19 @@ def gaps(words: Sequence[Word], speech_probs: Array, threshold: float) -> list[G
     and pauses with the largest sum of excess speech, found by Kadane's algorithm. Gaps do not
     overlap.
     """
-    found: list[Gap] = []
+    disjoint: list[Gap] = []
     worst: Gap | None = None
     start, first, missing_s = 0.0, 0, 0.0
     for stretch in _stretches(words, speech_probs, threshold):
         if missing_s <= 0:
-            found += [worst] if worst else []
+            disjoint += [worst] if worst else []
             worst = None
             start, first, missing_s = stretch.start, stretch.first, 0.0
         missing_s += stretch.missing_s
         if missing_s >= DOUBTFUL_S and (worst is None or missing_s > worst.missing_s):
             worst = Gap(start, stretch.end, first, stretch.after, missing_s)
-    found += [worst] if worst else []
-    return sorted(found, key=lambda gap: -gap.missing_s)
+    disjoint += [worst] if worst else []
+    return sorted(disjoint, key=lambda gap: -gap.missing_s)
 
 
 def cut_near(speech_probs: Array, seconds: float) -> float:
@@ -101,7 +101,7 @@ def within_speech(words: Sequence[Word], speech_probs: Array, threshold: float) 
     A word without speech is unchanged.
     """
     is_speech = np.asarray(speech_probs) >= threshold
-    found = []
+    trimmed = []
     for word in words:
         first, last = int(word.start / FRAME_S), int(np.ceil(word.end / FRAME_S))
         frames = first + np.flatnonzero(is_speech[first:last])
@@ -109,8 +109,8 @@ def within_speech(words: Sequence[Word], speech_probs: Array, threshold: float) 
         if len(frames):
             start = max(start, frames[0] * FRAME_S - MARGIN_S)
             end = min(end, (frames[-1] + 1) * FRAME_S + MARGIN_S)
-        found.append(Word(word.text, float(start), float(end), word.confidence))
-    return found
+        trimmed.append(Word(word.text, float(start), float(end), word.confidence))
+    return trimmed
 
 
 def _stretches(words: Sequence[Word], speech_probs: Array, threshold: float) -> Iterator[Gap]:

@@ -1,13 +1,14 @@
 """The path of a recording: audio → VAD → segments, in flight at once → text, in order of time."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from bisect import bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,18 +23,92 @@ from conch.audio.segmentation import (
     speech_likeness,
     state_of,
 )
-from conch.bls.call import Tensor
+from conch.bls.call import TensorHandle
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import PART
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.recognition.hooks import speech_finder
+from conch.recognition.hooks import (
+    AfterRecordingResult,
+    InParts,
+    RecognisedSpeech,
+    after_recording,
+    in_parts,
+    speech_finder,
+)
 from conch.recognition.offline.recovery import recognize_complete
-from conch.recognition.offline.whole_recording import Listen, WholeRecording
 from conch.recognition.speech import SpeechSegment
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Segment
+from conch.wire.result import Segment, Turn
+
+Listen = Callable[[SpeechSegment], Coroutine[None, None, None]]
+
+
+class WholeRecording:
+    """Keeps the hooks' analyses of a recording's segments; without hooks, nothing."""
+
+    def __init__(self, options: RecognitionOptions, calls: Calls) -> None:
+        self._options, self._calls = options, calls
+        self._hooks = after_recording(options)
+        self.analyses: dict[int, list[list[Any]]] = defaultdict(list)
+        """By channel, in order of time: the analysis of a segment by each hook."""
+        self._parts: Mapping[int, InParts] | None = None
+        self._num_parts: Counter[int] = Counter()
+        """By channel: segments that `part` has had."""
+
+    def next(self, channel: int) -> Listen | None:
+        """Return the function that analyses a channel's next segment; None without hooks."""
+        if not self._hooks:
+            return None
+        analyses: list[Any] = [None] * len(self._hooks)
+        self.analyses[channel].append(analyses)
+
+        async def listen(speech: SpeechSegment) -> None:
+            indices = [index for index, (_, hear) in enumerate(self._hooks) if hear]
+            jobs = (hear(speech, self._options, self._calls) for _, hear in self._hooks if hear)
+            for index, analysis in zip(indices, await together(jobs), strict=True):
+                analyses[index] = analysis
+
+        return listen
+
+    async def part(self, segment: Segment) -> tuple[Segment, Sequence[Turn]]:
+        """Return the next segment of its channel, and its turns, as far as is known so far."""
+        turns: Sequence[Turn] = ()
+        index = self._num_parts[segment.channel]
+        self._num_parts[segment.channel] += 1
+        if self._parts is None:
+            self._parts = in_parts(self._options)
+        for number, work in self._parts.items():
+            analysis = self.analyses[segment.channel][index][number]
+            result = await asyncio.to_thread(work, RecognisedSpeech(segment, analysis))
+            (segment,), turns = result.segments, result.turns
+        return segment, turns
+
+    async def finished(self, segments: Sequence[Segment]) -> AfterRecordingResult:
+        """Return the segments, in order of time, as the hooks leave them, and their findings."""
+        result = AfterRecordingResult(segments)
+        starts: dict[int, list[float]] = defaultdict(list)
+        for segment in segments:
+            starts[segment.channel].append(segment.start)
+
+        def analyses_of(segment: Segment) -> list[Any]:
+            # It may be a part of one that was heard as a whole.
+            index = bisect_right(starts[segment.channel], segment.start) - 1
+            return self.analyses[segment.channel][index]
+
+        for number, (hook, _) in enumerate(self._hooks):
+            recognised = [
+                RecognisedSpeech(item, analyses_of(item)[number]) for item in result.segments
+            ]
+            after = await hook(recognised, self._options, self._calls)
+            result = replace(
+                after,
+                extra={**result.extra, **after.extra},
+                turns=after.turns or result.turns,
+                embeddings=after.embeddings or result.embeddings,
+            )
+        return result
 
 
 async def recognize_channels(
@@ -95,16 +170,16 @@ async def recognize(
     """Yield the segments of one channel in order of time, each as soon as it is ready.
 
     Several segments are encoded and decoded at once, and at each component the earliest goes first.
-    Reading the audio pauses while `most` are in flight. `listening` returns what hears the next
-    segment meanwhile.
+    Reading the audio pauses while `most` are in flight. `listening` is `WholeRecording.next` of the
+    channel.
     """
     most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
     recognised: deque[asyncio.Task[Segment]] = deque()
     """Segments before the text steps, which no other segment waits for."""
     latest: asyncio.Task[Segment] | None = None
-    async with aclosing(speech_segments(blocks, options, calls)) as found:
-        reading = asyncio.create_task(anext(found, None))
+    async with aclosing(speech_segments(blocks, options, calls)) as stretches:
+        reading = asyncio.create_task(anext(stretches, None))
         try:
             while True:
                 if under_way and under_way[0].done():
@@ -127,7 +202,9 @@ async def recognize(
                 speech = replace(speech, said_before=text_of(latest))
                 turn = copy_context()
                 turn.run(PART.set, speech.start)
-                latest = asyncio.create_task(recognize_asked(speech, options, calls), context=turn)
+                latest = asyncio.create_task(
+                    recognize_requested(speech, options, calls), context=turn
+                )
                 recognised.append(latest)
                 if listen or options.has_text_steps:
                     hear = listen and partial(listen, speech)
@@ -135,7 +212,7 @@ async def recognize(
                     under_way.append(asyncio.create_task(completed, context=turn))
                 else:
                     under_way.append(latest)
-                reading = asyncio.create_task(anext(found, None))
+                reading = asyncio.create_task(anext(stretches, None))
             while under_way:
                 yield await under_way.popleft()
         finally:
@@ -146,7 +223,7 @@ async def recognize(
 
 
 def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]]:
-    """Return what waits for the text of a segment that is being recognised."""
+    """Return a function that waits for the text of a segment that is being recognised."""
 
     async def said() -> str:
         if before is None:
@@ -164,7 +241,7 @@ async def _completed(
     options: RecognitionOptions,
     calls: Calls,
 ) -> Segment:
-    """Return a segment after the text steps, when what listens to it has heard it too."""
+    """Return a segment after the text steps, when the hooks have analysed it too."""
 
     async def written() -> Segment:
         return await with_text_steps(
@@ -177,12 +254,12 @@ async def _completed(
     return cast(Segment, segment)
 
 
-async def recognize_asked(
+async def recognize_requested(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
     """Return a recognised segment, with words only if the request asks for them."""
-    found = await recognize_complete(speech, options, calls)
-    return found if options.word_timestamps else replace(found, words=())
+    segment = await recognize_complete(speech, options, calls)
+    return segment if options.word_timestamps else replace(segment, words=())
 
 
 async def speech_segments(
@@ -192,7 +269,7 @@ async def speech_segments(
     segmenter = Segmenter(segment_rules(options))
     held = _Held()
     find_speech = speech_finder()
-    state: Array | Tensor | None = state_of(options)
+    state: Array | TensorHandle | None = state_of(options)
     while (block := await _read(blocks)) is not None:
         if options.vad:
             speech_probs, state = await find_speech(calls, block, state)

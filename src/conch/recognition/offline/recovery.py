@@ -6,7 +6,7 @@ cut at the gap, and its parts are encoded and decoded again.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from conch.bls.calls import Calls
@@ -42,83 +42,76 @@ async def recognize_complete(
     """
     if not (options.coverage and decoder_of(options).may_omit_speech):
         return await recognize_segment(speech, options, calls)
-    found = await _recognized(speech, options, calls, depth=0)
+    segment = await _Recovery(options, calls).recognized(speech)
     # Count for the answer only: parts may belong to a repair that was rejected.
-    for left in found.unrecognised:
+    for left in segment.unrecognised:
         calls.count(GAPS, outcome="unrecognised")
         calls.count(UNRECOGNISED_SECONDS, left.end - left.start)
-    return found
+    return segment
 
 
-async def _recognized(
-    speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
-) -> Segment:
-    found = await recognize_segment(speech, options, calls)
-    return await _completed(found, speech, options, calls, depth)
+@dataclass(frozen=True, slots=True)
+class _Recovery:
+    options: RecognitionOptions
+    calls: Calls
+    depth: int = 0
+    """Number of cuts that led to a segment."""
 
+    async def recognized(self, speech: SpeechSegment) -> Segment:
+        segment = await recognize_segment(speech, self.options, self.calls)
+        return await self.completed(segment, speech)
 
-async def _completed(
-    found: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
-) -> Segment:
-    """Return a recognised segment, repaired if its text leaves speech out.
+    async def completed(self, segment: Segment, speech: SpeechSegment) -> Segment:
+        """Return a recognised segment, repaired if its text leaves speech out."""
+        if segment.text and not segment.words:  # not aligned, because nothing was doubtful
+            return segment
+        threshold, calls = self.options.vad_threshold, self.calls
+        options = with_language(self.options, segment.translated_from or segment.language)
+        words = _shifted(segment.words, -speech.start)
+        timed = within_speech(words, speech.speech_probs, threshold)
+        segment = replace(segment, words=_shifted(timed, speech.start))
+        left = []
+        for gap in gaps(words, speech.speech_probs, threshold):
+            start, end = _edges(gap, len(words), speech)
+            if end - start < MIN_PART_S:
+                continue
+            opinion = await _opinion_on(speech.part(start, end), options, calls)
+            if not _is_confirmed(gap, opinion, has_vad=options.vad):
+                if opinion is not None:
+                    calls.count(GAPS, outcome="refuted")
+                continue
+            inner = _Recovery(options, calls, self.depth + 1)
+            better = await inner.repaired(segment, words, gap, speech)
+            if better is not None:
+                calls.count(GAPS, outcome="filled")
+                return better
+            start, end = _wordless_part(gap, timed, (start, end))
+            start, end = round(speech.start + start, 3), round(speech.start + end, 3)
+            left.append(Unrecognised(start, end, opinion or ""))
+        return replace(segment, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
 
-    `depth` is the number of cuts that led to this segment.
-    """
-    if found.text and not found.words:  # not aligned, because nothing was doubtful
-        return found
-    threshold = options.vad_threshold
-    options = with_language(options, found.translated_from or found.language)
-    words = _shifted(found.words, -speech.start)
-    timed = within_speech(words, speech.speech_probs, threshold)
-    found = replace(found, words=_shifted(timed, speech.start))
-    left = []
-    for gap in gaps(words, speech.speech_probs, threshold):
-        start, end = _edges(gap, len(words), speech)
-        if end - start < MIN_PART_S:
-            continue
-        heard = await _heard_by_another(speech.part(start, end), options, calls)
-        if not _is_confirmed(gap, heard, has_vad=options.vad):
-            if heard is not None:
-                calls.count(GAPS, outcome="refuted")
-            continue
-        better = await _repaired(found, words, gap, speech, options, calls, depth)
-        if better is not None:
-            calls.count(GAPS, outcome="filled")
-            return better
-        start, end = _wordless_part(gap, timed, (start, end))
-        start, end = round(speech.start + start, 3), round(speech.start + end, 3)
-        left.append(Unrecognised(start, end, heard or ""))
-    return replace(found, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
-
-
-async def _repaired(
-    found: Segment,
-    words: Sequence[Word],
-    gap: Gap,
-    speech: SpeechSegment,
-    options: RecognitionOptions,
-    calls: Calls,
-    depth: int,
-) -> Segment | None:
-    """Return the segment recognised in the parts around a gap, or None if that is no better."""
-    parts = _parts(gap, words, speech) if depth < MAX_DEPTH else []
-    if len(parts) < 2:
-        return None
-    tail = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
-    ends_early = 0 < gap.first == len(words) and words[-1].start < parts[0].duration
-    # With several hypotheses, another one may continue after the gap.
-    if ends_early and options.nbest == 1:
-        head = await _completed(found, parts[0], options, calls, depth + 1)
-    else:
-        head = await _recognized(parts[0], options, calls, depth + 1)
-    whole = _joined([head, *tail], options.nbest)
-    still_left_s = sum(span.end - span.start for span in whole.unrecognised)
-    if len(whole.text) <= len(found.text) or still_left_s >= gap.missing_s:
-        return None
-    whole = replace(whole, start=found.start, end=found.end)
-    if found.language:  # as it was detected, in all of the segment
-        whole = replace(whole, language_probability=found.language_probability)
-    return whole
+    async def repaired(
+        self, segment: Segment, words: Sequence[Word], gap: Gap, speech: SpeechSegment
+    ) -> Segment | None:
+        """Return the segment recognised in the parts around a gap, or None if it is no better."""
+        parts = _parts(gap, words, speech) if self.depth <= MAX_DEPTH else []
+        if len(parts) < 2:
+            return None
+        tail = [await self.recognized(part) for part in parts[1:]]
+        ends_early = 0 < gap.first == len(words) and words[-1].start < parts[0].duration
+        # With several hypotheses, another one may continue after the gap.
+        if ends_early and self.options.nbest == 1:
+            head = await self.completed(segment, parts[0])
+        else:
+            head = await self.recognized(parts[0])
+        whole = _joined([head, *tail], self.options.nbest)
+        still_left_s = sum(span.end - span.start for span in whole.unrecognised)
+        if len(whole.text) <= len(segment.text) or still_left_s >= gap.missing_s:
+            return None
+        whole = replace(whole, start=segment.start, end=segment.end)
+        if segment.language:  # as it was detected, in all of the segment
+            whole = replace(whole, language_probability=segment.language_probability)
+        return whole
 
 
 def _edges(gap: Gap, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
@@ -139,13 +132,13 @@ def _parts(gap: Gap, words: Sequence[Word], speech: SpeechSegment) -> list[Speec
     if cuts == (0.0, speech.duration) and gap.first < gap.after:
         bounds = words[gap.first].start, words[gap.after - 1].end
         cuts = cut_near(speech.speech_probs, bounds[0]), cut_near(speech.speech_probs, bounds[1])
-    places = [0.0]
+    edges = [0.0]
     for cut in cuts:
-        if places[-1] + MIN_PART_S <= cut <= speech.duration - MIN_PART_S:
-            places.append(cut)
-    if len(places) == 1 and speech.duration >= MIN_HALVED_S:
-        places.append(cut_near(speech.speech_probs, speech.duration / 2))
-    return [speech.part(*pair) for pair in pairwise([*places, speech.duration])]
+        if edges[-1] + MIN_PART_S <= cut <= speech.duration - MIN_PART_S:
+            edges.append(cut)
+    if len(edges) == 1 and speech.duration >= MIN_HALVED_S:
+        edges.append(cut_near(speech.speech_probs, speech.duration / 2))
+    return [speech.part(*pair) for pair in pairwise([*edges, speech.duration])]
 
 
 def _wordless_part(
@@ -159,7 +152,7 @@ def _wordless_part(
     return (start, end) if end - start >= MIN_PART_S else edges
 
 
-async def _heard_by_another(
+async def _opinion_on(
     stretch: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> str | None:
     """Return the second opinion on a stretch, its text.
@@ -170,24 +163,24 @@ async def _heard_by_another(
     decoder, other = second_opinion()
     if not await calls.has(*decoders()[decoder].components):
         return None
-    asked = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
+    other_options = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
     try:
         encoded = await other.encode(calls, stretch.waveform)
-        found = await other.decode(calls, encoded, asked, stretch.start)
+        decoded = await other.decode(calls, encoded, other_options, stretch.start)
     except (ComponentError, OptionError):
         return None
-    return found.nbest[0].text
+    return decoded.nbest[0].text
 
 
-def _is_confirmed(gap: Gap, heard: str | None, *, has_vad: bool) -> bool:
+def _is_confirmed(gap: Gap, opinion: str | None, *, has_vad: bool) -> bool:
     """Return whether a gap has speech, by the second opinion or, without it, by the gap's size.
 
     Without a VAD, size is no evidence, because the gap comes from loudness alone.
     """
-    if heard is None:
+    if opinion is None:
         return has_vad and gap.missing_s >= CERTAIN_S
     needed = CERTAIN_WORDS if gap.missing_s >= CERTAIN_S else DOUBTFUL_WORDS
-    return len(heard.split()) >= gap.after - gap.first + needed
+    return len(opinion.split()) >= gap.after - gap.first + needed
 
 
 def _joined(segments: Sequence[Segment], nbest: int) -> Segment:

@@ -79,10 +79,10 @@ def replaced(text: str, rules: Replacements) -> Rewritten:
 
 def _replacements(text: str, rules: Replacements) -> Iterator[text_step.TextEdit]:
     at = 0
-    for found in rules.pattern.finditer(findable(text)):
-        start, end = found.span()
-        assert found.lastindex is not None
-        new = rules.written[found.lastindex - 1]
+    for match in rules.pattern.finditer(findable(text)):
+        start, end = match.span()
+        assert match.lastindex is not None
+        new = rules.written[match.lastindex - 1]
         if not new:
             start, end = _with_space(text, at, start, end)
         if text[start:end] != new:
@@ -107,41 +107,41 @@ def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, .
     """
     if not after.changes or not words:
         return tuple(words)
-    places = _places(words, text)
+    positions = _positions(words, text)
     pieces = _pieces(text, after)
-    found: list[Word | str] = []
-    for start, end in _bounds(places, text, after):
+    new_words: list[Word | str] = []
+    for start, end in _bounds(positions, text, after):
         old_start, old_end = _origin(start, end, pieces)
-        touched = _touched(places, old_start, old_end)
+        touched = _touched(positions, old_start, old_end)
         word = after.text[start:end]
         if not touched:
-            found.append(word)
+            new_words.append(word)
             continue
         first, last = touched[0], touched[-1]
         if len(touched) == 1 and first.start >= old_start and first.end <= old_end:
-            found.append(replace(first.word, text=word))
+            new_words.append(replace(first.word, text=word))
             continue
         begins, ends = _time_at(first, old_start), _time_at(last, old_end)
-        least = min(place.word.confidence for place in touched)
-        found.append(Word(word, begins, max(begins, ends), least))
-    return tuple(_with_inserted(found, words))
+        least = min(position.word.confidence for position in touched)
+        new_words.append(Word(word, begins, max(begins, ends), least))
+    return tuple(_with_inserted(new_words, words))
 
 
-class _Place(NamedTuple):
+class _WordPosition(NamedTuple):
     start: int
     end: int
     word: Word
 
 
-def _places(words: Sequence[Word], text: str) -> list[_Place]:
+def _positions(words: Sequence[Word], text: str) -> list[_WordPosition]:
     """Return where the words are in their text, in order, without those that are not there."""
-    places, at = [], 0
+    positions, at = [], 0
     for word in words:
         start = text.find(word.text, at)
         if word.text and start >= 0 and not text[at:start].strip():
             at = start + len(word.text)
-            places.append(_Place(start, at, word))
-    return places
+            positions.append(_WordPosition(start, at, word))
+    return positions
 
 
 def _pieces(text: str, after: Rewritten) -> list[Change]:
@@ -154,9 +154,11 @@ def _pieces(text: str, after: Rewritten) -> list[Change]:
     return [item for item in pieces if item.start < item.end and item.new_start < item.new_end]
 
 
-def _bounds(places: Sequence[_Place], text: str, after: Rewritten) -> Iterator[tuple[int, int]]:
+def _bounds(
+    positions: Sequence[_WordPosition], text: str, after: Rewritten
+) -> Iterator[tuple[int, int]]:
     """Yield start and end of each word in the new text."""
-    starts = [item.start for item in places if item.start and not text[item.start - 1].isspace()]
+    starts = [item.start for item in positions if item.start and not text[item.start - 1].isspace()]
     cuts = sorted({_moved(start, after.changes) for start in starts})
     for run in _RUN.finditer(after.text):
         inside = cuts[bisect_right(cuts, run.start()) : bisect_left(cuts, run.end())]
@@ -194,23 +196,25 @@ def _old_position(at: int, piece: Change) -> float:
     return piece.start + min(1.0, max(0.0, share)) * (piece.end - piece.start)
 
 
-def _touched(places: Sequence[_Place], start: float, end: float) -> Sequence[_Place]:
+def _touched(
+    positions: Sequence[_WordPosition], start: float, end: float
+) -> Sequence[_WordPosition]:
     """Return the words that a stretch shares characters with."""
-    first = bisect_right(places, start, key=lambda place: place.end)
-    return places[first : bisect_left(places, end, key=lambda place: place.start)]
+    first = bisect_right(positions, start, key=lambda position: position.end)
+    return positions[first : bisect_left(positions, end, key=lambda position: position.start)]
 
 
-def _time_at(place: _Place, at: float) -> float:
+def _time_at(position: _WordPosition, at: float) -> float:
     """Return the time of a position in or near a word, as if its characters were equally long."""
-    share = min(1.0, max(0.0, (at - place.start) / (place.end - place.start)))
-    return round(place.word.start + share * (place.word.end - place.word.start), 3)
+    share = min(1.0, max(0.0, (at - position.start) / (position.end - position.start)))
+    return round(position.word.start + share * (position.word.end - position.word.start), 3)
 
 
-def _with_inserted(found: Sequence[Word | str], words: Sequence[Word]) -> Iterator[Word]:
+def _with_inserted(new_words: Sequence[Word | str], words: Sequence[Word]) -> Iterator[Word]:
     """Yield the words found; those that come from nothing get the time between their neighbours."""
     before: Word | None = None
     inserted: list[str] = []
-    for item in (*found, None):
+    for item in (*new_words, None):
         if isinstance(item, str):
             inserted.append(item)
             continue

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from conch.bls.call import Tensor
+from conch.bls.call import TensorHandle
 from conch.bls.calls import Calls, together
 from conch.component import Array, bytes_array
 from conch.recognition.text.spans import Rewritten, replaced, retimed, rewritten
@@ -115,7 +115,7 @@ def _names(options: RecognitionOptions) -> dict[str, str]:
 async def _rewritten_by(
     model: str, option: str, text: str, language: str, calls: Calls
 ) -> Rewritten:
-    inputs: dict[str, Array | Tensor] = {"text": bytes_array([text])}
+    inputs: dict[str, Array | TensorHandle] = {"text": bytes_array([text])}
     if language:
         inputs["language"] = bytes_array([language])
     try:

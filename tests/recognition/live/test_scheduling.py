@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from conch.recognition.live.pass_queue import PassQueue, Rank
+from conch.recognition.live.scheduling import PassQueue, Rank
 from conch.wire.errors import ComponentError, OverloadedError
 
 

@@ -8,10 +8,9 @@ import kaldifst
 import pytest
 from graph_toys import ARPA, LETTERS, VOCAB
 
-from conch.decoding.graph.fst_arrays import open_fst, write_fst
-from conch.decoding.graph.mapping import map_graphs
+from conch.decoding.graph.fst_arrays import map_graphs, open_fst, write_fst
 from conch.decoding.graph.search import DecodingGraph
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
 
 CAPTURED = {"capture_output": True, "text": True, "timeout": 120, "check": True}
@@ -45,7 +44,7 @@ def test_kaldifst_and_numpy_map_one_file(path):
 # Both libraries have an OpenFst, and the flag of the first that is loaded hides the other's.
 @pytest.mark.parametrize("first", ["kaldifst", "kaldi_decoder"])
 def test_whichever_library_is_loaded_first(first):
-    code = f"import {first}; from conch.decoding.graph.mapping import map_graphs"
+    code = f"import {first}; from conch.decoding.graph.fst_arrays import map_graphs"
     done = subprocess.run([sys.executable, "-c", f"{code}; print(map_graphs())"], **CAPTURED)
     assert done.stdout.strip() == "True"
 

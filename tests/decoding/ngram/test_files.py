@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.files import read_ngrams, read_packed
 from conch.decoding.ngram.model import SHIPPED
-from conch.decoding.ngram.packed import read_packed
 from conch.wire.errors import ConfigError
 
 # Of words <s>, </s>, a, b: the bigrams <s> a, <s> b, b </s>, in units of half a nat.

@@ -1,13 +1,19 @@
-"""Load decides how often open utterances are recognised again: measure lateness, and stretch.
+"""When the passes over live streams run: limited in number, the most urgent first.
 
 Live chunks come first. While they, or the passes, are late, the passes of all streams become
 rarer; while there is room, they come back, slower than they went.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, TypeVar
+
+from conch.bls.calls import Calls
+from conch.bls.concurrency import PrioritySemaphore
+from conch.recognition.config import RecognitionConfig
+from conch.wire.errors import OverloadedError
+from conch.wire.options import RecognitionOptions
 
 Priority = Literal["low", "normal", "high"]
 
@@ -31,7 +37,6 @@ LONGEST = 16.0
 MOST_ROLLING, MOST_AT_PAUSES = 5.0, 8.0
 """Stretch up to which there are rolling passes, and passes at pauses that may end an utterance."""
 SHARES: Mapping[Priority, float] = {"low": 0.5, "normal": 1.0, "high": 2.0}
-"""Share of a stream by its priority."""
 
 
 class Allowed(IntEnum):
@@ -52,16 +57,12 @@ class Pace:
     stretch: float = 1.0
     """Factor of the interval between passes."""
     periods_with_room: int = 0
-    """Consecutive periods with room."""
 
     def after_period(self, step_share: float | None, pass_share: float | None) -> "Pace":
         """Return the pace after a period.
 
-        Args:
-            step_share: Time of the slowest tenth of live steps, as a share of a step's length;
-                None without a step.
-            pass_share: Mean time of a pass since it was due, as a share of the interval between
-                passes; None without a pass.
+        `step_share` is the time of the slowest tenth of live steps by a step's length, `pass_share`
+        the mean time of a pass since it was due by the interval; None without a step or a pass.
         """
         step, of_pass = step_share or 0.0, pass_share or 0.0
         if step > LATE_STEP or of_pass > LATE_PASS:
@@ -74,14 +75,13 @@ class Pace:
             return replace(self, periods_with_room=self.periods_with_room + 1)
         return replace(self, stretch=max(1.0, self.stretch - RELAX * self.stretch**0.5))
 
-    def interval_ms(self, asked_ms: int, priority: Priority) -> int:
-        """Return the milliseconds between rolling passes for the option `asked_ms`, 0 for none."""
+    def interval_ms(self, requested_ms: int, priority: Priority) -> int:
+        """Return the milliseconds between rolling passes; 0 where load leaves none."""
         if self.allowed(priority) < Allowed.ROLLING:
             return 0
-        return round(asked_ms * self._stretch_of(priority))
+        return round(requested_ms * self._stretch_of(priority))
 
     def allowed(self, priority: Priority) -> Allowed:
-        """Return the passes that a stream of a priority may have."""
         stretch = self._stretch_of(priority)
         if stretch <= MOST_ROLLING:
             return Allowed.ROLLING
@@ -91,7 +91,7 @@ class Pace:
         return 1 + (self.stretch - 1) / SHARES[priority]
 
 
-class Load:
+class LoadMeter:
     """Measures how late live steps and passes are, and keeps the pace that follows from it."""
 
     def __init__(self, step_s: float) -> None:
@@ -102,12 +102,10 @@ class Load:
         self.pace = Pace()
 
     def step_took(self, seconds: float, now: float) -> None:
-        """Note a live step."""
         self._steps.append(seconds / self._step_s)
         self._decide(now)
 
     def pass_took(self, seconds: float, interval_s: float, now: float) -> None:
-        """Note a rolling pass."""
         self._passes.append(seconds / interval_s)
         self._decide(now)
 
@@ -123,3 +121,77 @@ class Load:
         mean = sum(self._passes) / len(self._passes) if self._passes else None
         self.pace = self.pace.after_period(slowest, mean)
         self._steps, self._passes, self._since = [], [], now
+
+
+Result = TypeVar("Result")
+
+
+class Rank(IntEnum):
+    """Which passes go first; among equals the one that is due first."""
+
+    SECOND = 0
+    """Second passes of utterances that have ended: their text is awaited."""
+    ROLLING = 1
+    """Passes while an utterance is open."""
+    FILE = 2
+    """Passes of a stream that is sent faster than it is spoken."""
+
+
+class PassQueue:
+    """Admits passes by their rank. Of several places, one is kept for second passes.
+
+    A pass must not wait for another one while it has a place.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._semaphore = PrioritySemaphore(most)
+        self._kept = 1 if most > 1 else 0
+
+    async def run(
+        self,
+        make: Callable[[], Awaitable[Result]],
+        *,
+        due: float,
+        rank: Rank,
+        patience_s: float | None = None,
+    ) -> Result:
+        """Run a pass by `PrioritySemaphore.run`; raise an OverloadedError after `patience_s`."""
+        has_begun = False
+
+        async def begun() -> Result:
+            nonlocal has_begun
+            has_begun = True
+            return await make()
+
+        kept = 0 if rank == Rank.SECOND else self._kept
+        try:
+            return await self._semaphore.run(begun, (rank, due), kept=kept, patience_s=patience_s)
+        except TimeoutError:
+            if has_begun:
+                raise
+            raise OverloadedError(
+                f"the passes of other streams took all of {patience_s:g} s"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPasses:
+    """Queue, load and clock of the passes over all streams."""
+
+    queue: PassQueue
+    load: LoadMeter
+    clock: Callable[[], float]
+    """Returns seconds that only grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedStream:
+    """Options, calls and limits of the passes over one live stream."""
+
+    options: RecognitionOptions
+    calls: Calls
+    """Calls that may outlive the request of a chunk."""
+    shared: SharedPasses
+    config: RecognitionConfig
+    is_ahead: Callable[[], bool]
+    """Returns whether the stream is sent faster than it is spoken: no one waits."""

@@ -6,7 +6,7 @@ import time
 
 from plain_triton import TRITONSERVER_RESPONSE_COMPLETE_FINAL, InferenceResponse, ResponseSender
 
-from conch.triton.responders import SLOW_S, THREADS, Answers
+from conch.triton.messages import SLOW_S, THREADS, Answers
 
 
 class Slow(ResponseSender):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch.decoding.written import WrittenUnits
+from conch.decoding.vocab import WrittenUnits
 
 
 def texts(tokens: list[str], units: list[int]) -> list[str]:

@@ -3,8 +3,7 @@
 from live_answers import segment
 
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.live.answers import LiveAnswers
-from conch.recognition.live.history import History
+from conch.recognition.live.answers import History, LiveAnswers
 from conch.wire.options import RecognitionOptions
 
 

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 from whisper_toys import whisper_toy
 
-from conch.catalogue import places
 from conch.catalogue.checks import check_known
-from conch.catalogue.detection import detect
-from conch.catalogue.kinds import KINDS
-from conch.catalogue.places import find, folder_of, listed, names
+from conch.catalogue.models import KINDS, detect, find, folder_of, home, listed, names
 from conch.families.moonshine import declaration as moonshine
 from conch.families.moonshine.declaration import BASE as MOONSHINE_BASE
 from conch.families.whisper.declaration import BASE, TINY_EN
@@ -23,7 +20,7 @@ find_whisper = partial(find, KINDS["whisper"])
 def test_the_default_home_is_that_of_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.home() == tmp_path / ".local" / "share" / "conch" / "models"
+    assert home() == tmp_path / ".local" / "share" / "conch" / "models"
 
 
 def test_the_one_that_ships(models: Path) -> None:
