@@ -17,10 +17,14 @@ from conch.families.ctc.encoder import (
     CtcStreamingEncoderConfig,
     streaming_encoder,
 )
-from conch.families.funasr.online import OnlineEncoder, OnlineParaformer
+from conch.families.funasr.online import (
+    OnlineDecoderConfig,
+    OnlineEncoder,
+    OnlineParaformer,
+    UnitSearcher,
+)
 from conch.families.funasr.paraformer import Paraformer
 from conch.families.funasr.sense_voice import SenseVoice
-from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
 from conch.families.search.graphs import (
     DecoderConfig,
     FolderConfig,
@@ -28,7 +32,7 @@ from conch.families.search.graphs import (
     RecordingsConfig,
 )
 from conch.families.transducer import decoder as transducer
-from conch.families.transducer.encoder import TransducerEncoder, TransducerStreamingEncoder
+from conch.families.transducer.networks import TransducerEncoder, TransducerStreamingEncoder
 
 
 def _live(searcher: Callable[[Any], Any]) -> Callable[[Any], StreamingDecoder[Any]]:

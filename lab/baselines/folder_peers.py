@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from conch.catalogue.exports import TOKENS
-from conch.component.arrays import FloatArray, log_softmax
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE, FloatArray, log_softmax
 from conch.decoding.hypothesis import unit_runs
 from conch.families.ctc.folder import read_ctc
 from conch.families.funasr.folder import (

@@ -23,12 +23,11 @@ from conch.bls.calls import Calls
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.component import Component
+from conch.component.arrays import SAMPLE_RATE, VAD_STATE_SIZE
 from conch.component.row import Row
-from conch.component.waveform import SAMPLE_RATE, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
-from conch.families.speakers.embedding import EmbeddingComponent
+from conch.families.speakers.components import EmbeddingComponent, SegmentationComponent
 from conch.families.speakers.live_labels import LiveLabels
-from conch.families.speakers.segmentation import SegmentationComponent
 from conch.families.speakers.weights import SpeakersConfig
 from conch.scoring.tables import number, percent, table
 from conch.wire.options import RecognitionOptions

@@ -12,9 +12,9 @@ from conch.catalogue.checks import check_known
 from conch.catalogue.detection import detect
 from conch.catalogue.kinds import KINDS
 from conch.catalogue.places import find, folder_of, listed, names
-from conch.families.moonshine import declaration as moonshine
-from conch.families.moonshine.declaration import BASE as MOONSHINE_BASE
-from conch.families.whisper.declaration import BASE, TINY_EN
+from conch.families import moonshine
+from conch.families.moonshine import BASE as MOONSHINE_BASE
+from conch.families.whisper import BASE, TINY_EN
 from conch.wire.errors import ConfigError
 
 find_whisper = partial(find, KINDS["whisper"])

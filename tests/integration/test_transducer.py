@@ -15,7 +15,7 @@ from conch.component import Row
 from conch.families.funasr.paraformer import Paraformer
 from conch.families.search.graphs import DecoderConfig, RecordingsConfig
 from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
-from conch.families.transducer.encoder import TransducerEncoder
+from conch.families.transducer.networks import TransducerEncoder
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import MissingModelError, OptionError
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from servers import infer
 
-from conch.families.moonshine.declaration import COMPONENTS, TOKENIZER
-from conch.families.moonshine.declaration import PACKAGE as MOONSHINE
-from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
+from conch.families.moonshine import COMPONENTS, TOKENIZER
+from conch.families.moonshine import PACKAGE as MOONSHINE
+from conch.families.smollm2 import PACKAGE as SMOLLM2
 from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
 from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names

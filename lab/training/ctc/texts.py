@@ -10,7 +10,7 @@ from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.ngram.model import LanguageModel
 from conch.decoding.vocab import CtcVocab
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.wire.nbest import Weights, ranked
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis

@@ -17,6 +17,7 @@ from conch.component import Array, Row, bytes_array
 from conch.component.arrays import DoubleArray
 from conch.component.onnx import open_network, session_options
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
+from conch.families.kokoro import NAMES
 from conch.families.kokoro.components import (
     AUDIO,
     KOKORO,
@@ -26,7 +27,6 @@ from conch.families.kokoro.components import (
     KokoroConfig,
     unpacked,
 )
-from conch.families.kokoro.declaration import NAMES
 from lab.arguments import script_parser
 
 VARIANCE, MEAN = "ReduceMean_2_output_0", "ReduceMean_output_0"

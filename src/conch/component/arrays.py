@@ -16,3 +16,11 @@ def log_softmax(logits: FloatArray) -> FloatArray:
     shifted: FloatArray = logits - logits.max(axis=1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return shifted
+
+
+SAMPLE_RATE = 16_000
+"""Samples per second of every waveform that a component takes."""
+VAD_FRAME_SAMPLES = 512
+"""Samples per speech probability: 32 ms, the frame of Silero VAD."""
+VAD_STATE_SIZE = 320
+"""Values of the VAD's memory: h and c of Silero's LSTM, 128 each, and the last 64 samples."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.component.niceness import be_nice
-from conch.component.parameters import DeviceConfig
+from conch.component.parameters import DeviceConfig, be_nice
 from conch.wire.errors import ConfigError
 
 Model = TypeVar("Model")

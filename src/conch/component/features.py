@@ -6,8 +6,7 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE, FloatArray
 
 FRAME_SHIFT = 160
 """Samples from one frame to the next: 10 ms."""

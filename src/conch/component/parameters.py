@@ -110,3 +110,10 @@ def _converted(key: str, value: str, kind: type) -> Any:
         return _BOOLS[value.lower()] if kind is bool else kind(value)
     except (KeyError, ValueError):
         raise ConfigError(f"parameter '{key}' takes {kind.__name__}; it is '{value}'") from None
+
+
+def be_nice(nice: int) -> None:
+    """Raise this process to niceness `nice`, if lower; only threads that start later inherit it."""
+    if not 0 <= nice <= 19:
+        raise ConfigError(f"nice takes 0 to 19; is: {nice}")
+    os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))

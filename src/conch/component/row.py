@@ -4,14 +4,13 @@ The code of a component does not know Triton. `conch.triton.respond` calls it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE, Array, FloatArray
 from conch.wire.errors import AudioError, InvalidRequestError, OptionError
 from conch.wire.limits import MAX_TEXT, MAX_TEXTS
 
@@ -112,3 +111,33 @@ def answers(component: Component, rows: Sequence[Row]) -> Sequence[Outputs | Exc
 def bytes_array(texts: Sequence[str]) -> Array:
     """Return strings as a 1-D array for a BYTES tensor."""
     return np.array([text.encode() for text in texts], dtype=np.object_)
+
+
+Span = tuple[int, int, int, int]
+"""Start and end in the old text, start and end in the new one, in Unicode characters."""
+
+
+class TextEdit(NamedTuple):
+    """A stretch of a text, in Unicode characters, and the text that replaces it."""
+
+    start: int
+    end: int
+    text: str
+
+
+def changed(text: str, changes: Iterable[TextEdit]) -> tuple[str, list[Span]]:
+    """Return a text after changes, which are in order, and the span of each."""
+    pieces: list[str] = []
+    spans: list[Span] = []
+    at = length = 0
+    for start, end, new in changes:
+        length += start - at
+        pieces += [text[at:start], new]
+        spans.append((start, end, length, length + len(new)))
+        at, length = end, length + len(new)
+    return "".join([*pieces, text[at:]]), spans
+
+
+def text_step_outputs(text: str, spans: Sequence[Span]) -> Outputs:
+    """Return the outputs of a text step; component_models/README.md has their contract."""
+    return {"text": bytes_array([text]), "spans": np.array(spans, np.int32).reshape(-1, 4)}

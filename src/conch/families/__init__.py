@@ -7,8 +7,8 @@ from dataclasses import Field, dataclass
 from types import MappingProxyType
 from typing import Any
 
-from conch.families.ctc.declaration import FAMILY as CTC
-from conch.families.ctc.declaration import CtcOptions
+from conch.families.ctc import FAMILY as CTC
+from conch.families.ctc import CtcOptions
 from conch.families.family import (
     AddedVoice,
     Component,
@@ -18,31 +18,31 @@ from conch.families.family import (
     Rewriter,
     Synthesizer,
 )
-from conch.families.funasr.declaration import FAMILY as FUNASR
-from conch.families.hibari.declaration import FAMILY as HIBARI
-from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
-from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
-from conch.families.kaldi.declaration import FAMILY as KALDI
-from conch.families.kokoro.declaration import FAMILY as KOKORO
-from conch.families.moonshine.declaration import FAMILY as MOONSHINE
-from conch.families.ngram.declaration import FAMILY as NGRAM
+from conch.families.funasr import FAMILY as FUNASR
+from conch.families.hibari import FAMILY as HIBARI
+from conch.families.inverse_normalizer import FAMILY as INVERSE_NORMALIZER
+from conch.families.inverse_normalizer import InverseNormalizerOptions
+from conch.families.kaldi import FAMILY as KALDI
+from conch.families.kokoro import FAMILY as KOKORO
+from conch.families.moonshine import FAMILY as MOONSHINE
+from conch.families.ngram import FAMILY as NGRAM
 from conch.families.options import holds
-from conch.families.piper.declaration import FAMILY as PIPER
-from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
-from conch.families.punctuation.declaration import PunctuationOptions
-from conch.families.silero.declaration import FAMILY as SILERO
-from conch.families.silero.declaration import SileroOptions
-from conch.families.smollm2.declaration import FAMILY as SMOLLM2
-from conch.families.smollm2.declaration import NeuralOptions
-from conch.families.speakers.declaration import FAMILY as SPEAKERS
-from conch.families.speakers.declaration import SpeakerOptions
-from conch.families.transducer.declaration import FAMILY as TRANSDUCER
-from conch.families.turns.declaration import FAMILY as TURNS
-from conch.families.turns.declaration import TurnOptions
-from conch.families.wenet.declaration import FAMILY as WENET
-from conch.families.wenet.declaration import WenetOptions
-from conch.families.whisper.declaration import FAMILY as WHISPER
-from conch.families.whisper.declaration import WhisperOptions
+from conch.families.piper import FAMILY as PIPER
+from conch.families.punctuation import FAMILY as PUNCTUATION
+from conch.families.punctuation import PunctuationOptions
+from conch.families.silero import FAMILY as SILERO
+from conch.families.silero import SileroOptions
+from conch.families.smollm2 import FAMILY as SMOLLM2
+from conch.families.smollm2 import NeuralOptions
+from conch.families.speakers import FAMILY as SPEAKERS
+from conch.families.speakers import SpeakerOptions
+from conch.families.transducer import FAMILY as TRANSDUCER
+from conch.families.turns import FAMILY as TURNS
+from conch.families.turns import TurnOptions
+from conch.families.wenet import FAMILY as WENET
+from conch.families.wenet import WenetOptions
+from conch.families.whisper import FAMILY as WHISPER
+from conch.families.whisper import WhisperOptions
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),

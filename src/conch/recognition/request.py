@@ -14,7 +14,7 @@ from conch.audio.recording import (
 )
 from conch.bls.service import Asked
 from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE
 from conch.wire.errors import (
     AudioError,
     DeadlineError,

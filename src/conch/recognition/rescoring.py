@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conch.bls.calls import Calls, together
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.recognition.hooks import Heard, decoder_of, text_scorers
 from conch.recognition.metrics import LISTS
 from conch.wire.nbest import ranked

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from conch.audio.segmentation import frames_between
 from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE
 
 
 class Frames(Protocol):

@@ -10,7 +10,7 @@ from recordings import Recording
 from waiting import wait_until
 
 from conch.component import Row
-from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.component.arrays import VAD_FRAME_SAMPLES
 from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.wire.errors import AudioError, ConfigError, SessionError

@@ -7,9 +7,8 @@ import pytest
 
 from conch.component import Row
 from conch.families import voices
-from conch.families.hibari.components import CHANNELS, Acoustic, Vocoder
-from conch.families.hibari.declaration import SAMPLE_RATE
-from conch.families.hibari.signal import noise, waveform
+from conch.families.hibari import SAMPLE_RATE
+from conch.families.hibari.components import CHANNELS, Acoustic, Vocoder, noise, waveform
 from conch.families.speech.graphs import VoiceConfig
 from conch.synthesis.speaking import Growth
 from conch.wire.errors import InvalidRequestError

@@ -9,6 +9,7 @@ import pytest
 from toy_kokoro import FRAMES_OF_TOKEN, write_kokoro
 
 from conch.component import Row
+from conch.families.kokoro import FRAME_SAMPLES, MAX_TOKENS, NAMES, NETWORK
 from conch.families.kokoro.components import (
     CHANNELS,
     LATENTS,
@@ -23,7 +24,6 @@ from conch.families.kokoro.components import (
     packed,
     unpacked,
 )
-from conch.families.kokoro.declaration import FRAME_SAMPLES, MAX_TOKENS, NAMES, NETWORK
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 
 TOKENS = np.array([0, 50, 83, 16, 156, 43, 4, 0], np.int32)

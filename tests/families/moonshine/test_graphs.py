@@ -7,10 +7,9 @@ import pytest
 from onnx import numpy_helper
 
 from conch.component import Row
-from conch.families.moonshine import weights
-from conch.families.moonshine.declaration import GRAPH_FILES, PACKAGE
+from conch.families.moonshine import GRAPH_FILES, PACKAGE, START, weights
+from conch.families.moonshine.decoder import MoonshineTokens
 from conch.families.moonshine.network import MoonshineDecoder, Step
-from conch.families.moonshine.tokens import START, MoonshineTokens
 from conch.packaged import packaged
 
 TEXT = "Tiger, Tiger, burning bright in the forest of the night."

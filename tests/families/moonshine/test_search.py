@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_by_one import alone
 
+from conch.families.moonshine import END
 from conch.families.moonshine.network import Advance, Step
 from conch.families.moonshine.search import (
     MORE_TOKENS,
@@ -18,7 +19,6 @@ from conch.families.moonshine.search import (
     beam_search,
     greedy_search,
 )
-from conch.families.moonshine.tokens import END
 
 OTHERS = (0, 1, 3, 4)
 """Tokens that a text may have; 1 is the start of each text too, 2 its end."""

@@ -14,7 +14,7 @@ from plain_streams import audio
 from conch.audio.recording import Recording, file_recording
 from conch.families.speakers import enrolment
 from conch.families.speakers.enrolment import AT_ONCE, MOST_S
-from conch.families.speakers.known import Labels, matched
+from conch.families.speakers.labels import Labels, matched
 from conch.wire.errors import AudioError, OptionError
 from conch.wire.known_speakers import KnownSpeaker, embedding_of, option_of
 

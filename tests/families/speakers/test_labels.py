@@ -8,8 +8,7 @@ from plain_labels import MODELS, SPOKEN, answer, file_of
 from plain_streams import audio
 
 from conch.families.speakers.assignment import HeardSegment
-from conch.families.speakers.known import name_of
-from conch.families.speakers.labels import labelled, voices_of
+from conch.families.speakers.labels import labelled, name_of, voices_of
 from conch.families.speakers.pieces import num_frames
 from conch.wire.errors import OptionError
 from conch.wire.formats import FORMATS

@@ -10,13 +10,16 @@ from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
 from conch.families.speakers.clustering import MOST_PIECES, unit
 from conch.families.speakers.live import (
+    FRAME_S,
     SETTLE_S,
     LiveVoices,
+    Piece,
+    Run,
+    relabelled,
     solos,
 )
 from conch.families.speakers.live_labels import LiveLabels
 from conch.families.speakers.pieces import WINDOW_S
-from conch.families.speakers.relabelling import FRAME_S, Piece, Run, relabelled
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions

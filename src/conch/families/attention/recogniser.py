@@ -15,7 +15,7 @@ from conch.bls.calls import Calls
 from conch.component import Array, bytes_array
 from conch.families.attention.hotwords import with_hotwords
 from conch.families.search.recogniser import EncodedFrames
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser, decoder_of
 from conch.recognition.languages import with_language

@@ -38,7 +38,7 @@ from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, Utter
 from conch.decoding.vocab import Vocabulary, vocab_of
 from conch.families.ctc import WEIGHTS
 from conch.families.ctc.vocabulary import read_vocabulary
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword, as_ctc_writes
 

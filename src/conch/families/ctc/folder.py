@@ -18,7 +18,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import GraphHeader
-from conch.families.ctc.declaration import LIVE
+from conch.families.ctc import LIVE
 
 ICEFALL = ("zipformer2_ctc", "zipformer2")
 NEMO = ("EncDecCTCModelBPE", "EncDecCTCModel", "EncDecHybridRNNTCTCBPEModel")

@@ -18,7 +18,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import GraphHeader, read_pieces
-from conch.families.funasr.declaration import LIVE
+from conch.families.funasr import LIVE
 
 MVN, CONFIG, TOKEN_LIST, PIECES = "am.mvn", "config.yaml", "tokens.json", "*.bpe.model"
 EMBEDDER = "model_eb"

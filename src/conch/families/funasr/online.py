@@ -6,22 +6,27 @@ sum passes 1 has found a unit, which the decoder names.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import FloatArray, IntArray, log_softmax
+from conch.component import Outputs, Row
+from conch.component.arrays import SAMPLE_RATE, FloatArray, IntArray, log_softmax
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.onnx import open_network, session_options
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.funasr import folder
-from conch.families.funasr.declaration import ONLINE, UNITS
+from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
+from conch.decoding.tensors import checked_frames, outputs_of
+from conch.families.funasr import ONLINE, UNITS, folder
 from conch.families.funasr.folder import read_online_paraformer
 from conch.families.funasr.network import fbank_of, normalised, opened_folder
-from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter
+from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter, has_spaces, words_of_units
 from conch.families.search.graphs import DecoderConfig, LiveConfig
 from conch.families.search.live import StreamEncoder
+from conch.wire.errors import InvalidRequestError
+from conch.wire.joining import joined_text
+from conch.wire.languages import check_language
 
 LEFT, CHUNK, RIGHT = 5, 10, 3
 """Joined frames before, in and behind a chunk."""
@@ -229,3 +234,69 @@ class OnlineEncoder(StreamEncoder[OnlineStream]):
 
     def encode(self, streams: Sequence[OnlineStream], /) -> list[FloatArray]:
         return heard_units(self._networks, streams)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineDecoderConfig:
+    model: str = ""
+    precision: str = "float32"
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class UnitSearch:
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._tokens, self._has_spaces = tokens, has_spaces(tokens)
+        self._units: list[Unit] = []
+        self._frames = 0
+
+    def advance(self, frames: FloatArray) -> None:
+        """Take the next frames, float32 `[T, 2]`."""
+        self._units += units_of(frames, self._tokens, 1.0, self._frames)
+        self._frames += len(frames)
+
+    def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
+        score = sum(unit.log_prob for unit in self._units)
+        words = self._words()
+        text = joined_text(word.text for word in words)
+        return [CtcHypothesis(text, words, score, score, 0.0)]
+
+    def stable_text(self) -> str:
+        """Return all words but the last, which may go on."""
+        return joined_text(word.text for word in self._words()[:-1])
+
+    def _words(self) -> tuple[AlignedWord, ...]:
+        return tuple(
+            AlignedWord(word.text, round(word.start), round(word.end), word.confidence)
+            for word in words_of_units(self._units, has_spaces=self._has_spaces)
+        )
+
+
+class UnitSearcher:
+    def __init__(self, config: OnlineDecoderConfig) -> None:
+        found = opened_folder(config, ONLINE, read_online_paraformer)
+        self._tokens, self._language = found.tokens, config.language
+        self._frame_s = found.front_end.shift * FRAME_S
+
+    def new_search(self, parameters: Mapping[str, Any]) -> UnitSearch:
+        check_language(parameters, self._language, "Paraformer")
+        return UnitSearch(self._tokens)
+
+    def checked_frames(self, row: Row) -> FloatArray:
+        """Return a row's frames, float32 `[T, 2]`."""
+        frames = checked_frames(row, UNITS, 2, self._frame_s)
+        if len(frames) and not 0 <= frames[:, 0].min() <= frames[:, 0].max() < len(self._tokens):
+            raise InvalidRequestError(f"{UNITS} takes units from 0 to {len(self._tokens) - 1}")
+        return frames
+
+    def advance(
+        self, searches: Sequence[UnitSearch], frames: Sequence[FloatArray]
+    ) -> list[Exception | None]:
+        for search, item in zip(searches, frames, strict=True):
+            search.advance(item)
+        return [None] * len(searches)
+
+    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
+        return outputs_of(found, self._frame_s)

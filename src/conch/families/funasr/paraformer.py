@@ -12,11 +12,10 @@ import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray, log_softmax
+from conch.component.arrays import SAMPLE_RATE, FloatArray, log_softmax
 from conch.component.onnx import open_network, session_options
-from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import words_outputs
-from conch.families.funasr.declaration import PARAFORMER
+from conch.families.funasr import PARAFORMER
 from conch.families.funasr.folder import EMBEDDER, read_paraformer
 from conch.families.funasr.network import LowRateNetwork, opened_folder
 from conch.families.search.graphs import DecoderConfig

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from conch.bls.calls import Calls
 from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.funasr.declaration import LIVE, ONLINE, PARAFORMER, SENSE_VOICE, UNITS
+from conch.component.arrays import SAMPLE_RATE
+from conch.families.funasr import LIVE, ONLINE, PARAFORMER, SENSE_VOICE, UNITS
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import COLUMNS, Seconds, decoded, search_parameters
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of

@@ -8,7 +8,7 @@ from conch.component import Outputs, Row, RowByRow, bytes_array
 from conch.component.arrays import FloatArray, log_softmax
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.vocabulary import exported_vocabulary
-from conch.families.funasr.declaration import SENSE_VOICE
+from conch.families.funasr import SENSE_VOICE
 from conch.families.funasr.folder import read_sense_voice
 from conch.families.funasr.network import LowRateNetwork, opened_folder
 from conch.families.search.graphs import FolderConfig

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from conch.language.normalize import ONES
+from conch.language import ONES
 
 _DIGITS = {word: at % 10 for at, word in enumerate((*ONES[:10], *"0123456789"))}
 _DIGITS |= {"oh": 0, "o": 0}

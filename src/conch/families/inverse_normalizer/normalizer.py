@@ -17,9 +17,9 @@ import numpy as np
 from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row, RowByRow
-from conch.component.text_step import TextEdit, changed, text_step_outputs
+from conch.component.row import TextEdit, changed, text_step_outputs
 from conch.families.inverse_normalizer.digit_runs import followed_in_numbers
-from conch.language.normalize import ONES, TENS, ordinal, spelled
+from conch.language import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
 
 Item = TypeVar("Item")

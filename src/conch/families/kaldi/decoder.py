@@ -14,9 +14,8 @@ import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
 from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component.arrays import SAMPLE_RATE, FloatArray
 from conch.component.parameters import DeviceConfig
-from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.search_parameters import nbest_count
 from conch.decoding.streaming_decoder import searched

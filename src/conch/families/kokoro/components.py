@@ -11,7 +11,7 @@ import numpy as np
 from conch.component import Outputs, Row, RowByRow
 from conch.component.arrays import FloatArray
 from conch.component.parameters import existing
-from conch.families.kokoro.declaration import (
+from conch.families.kokoro import (
     FRAME_SAMPLES,
     MAX_TOKENS,
     MODEL,

@@ -10,12 +10,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.kokoro.declaration import NAMES
+from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.families.kokoro import NAMES
+from conch.families.speakers import MAX_PIECE_S
 from conch.families.speakers.clustering import unit
-from conch.families.speakers.declaration import MAX_PIECE_S
-from conch.families.speakers.embedding import EmbeddingComponent
+from conch.families.speakers.components import EmbeddingComponent
 from conch.families.speakers.weights import SpeakersConfig
 from conch.wire.errors import AudioError, InvalidRequestError
 

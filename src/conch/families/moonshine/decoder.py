@@ -5,33 +5,61 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import tokenizers
+from tokenizers import decoders
 
 from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component.arrays import SAMPLE_RATE, FloatArray
 from conch.component.in_flight import InFlight, Reason, Search
-from conch.component.niceness import be_nice
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.parameters import be_nice
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
-from conch.families.attention.word_times import split_words, time_words
-from conch.families.moonshine.alignment import warped
-from conch.families.moonshine.declaration import MAX_BEAM, MAX_TOKENS, STEP_FILES
-from conch.families.moonshine.encoder import MAX_S, MoonshineConfig
+from conch.families.attention.word_times import split_words, time_words, warped
+from conch.families.moonshine import END, MAX_BEAM, MAX_TOKENS, START, STEP_FILES
 from conch.families.moonshine.network import (
     FRAME_SAMPLES,
+    MAX_S,
     Advance,
     Hypotheses,
+    MoonshineConfig,
     MoonshineDecoder,
     Step,
 )
 from conch.families.moonshine.search import Searched, Token, beam_search, greedy_search
-from conch.families.moonshine.tokens import END, START, MoonshineTokens
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
-from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 from conch.wire.languages import codes_of
 from conch.wire.repetition import compression_ratio
 from conch.wire.result import Word
+
+_SIZE = 32768
+
+
+class MoonshineTokens:
+    def __init__(self, path: Path) -> None:
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises nothing more precise
+            raise ConfigError(f"{path} is no tokenizer: {error}") from error
+        if (size := self._tokenizer.get_vocab_size()) != _SIZE:
+            raise ConfigError(f"{path} is not Moonshine's: it has {size} tokens, not {_SIZE}")
+        # A text with </s> in it has no end there.
+        self._tokenizer.encode_special_tokens = True
+        # That of the file takes the space from the first token, where a word begins.
+        self._tokenizer.decoder = decoders.Sequence(
+            [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+        )
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens, with a space before a word that they begin with."""
+        return str(self._tokenizer.decode(list(ids)))
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text, without start and end."""
+        return list(self._tokenizer.encode(text.strip(), add_special_tokens=False).ids)
+
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 AHEAD_FRAMES = 3

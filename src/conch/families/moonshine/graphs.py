@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 from conch.component.arrays import FloatArray
 from conch.component.graph import MICROSOFT, Graph, quantized
-from conch.families.moonshine.declaration import MAX_TOKENS
+from conch.families.moonshine import MAX_TOKENS
 
 Weights = Mapping[str, FloatArray]
 

@@ -10,9 +10,13 @@ import numpy as np
 import onnxruntime
 from onnxruntime import OrtValue
 
+from conch.component import Outputs, Row
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.onnx import open_network, run_options, session_options
-from conch.families.moonshine.declaration import STEP_FILES
+from conch.component.parameters import DeviceConfig, be_nice
+from conch.families.moonshine import STEP_FILES
+from conch.families.moonshine.weights import moonshine_folder
+from conch.wire.errors import ConfigError
 
 FRAME_SAMPLES = 384
 """Samples from one hidden state to the next: 24 ms."""
@@ -220,3 +224,33 @@ def _value(array: Array) -> OrtValue:
 
 def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
     return open_network("graph of Moonshine", path, session_options(threads, keeps_memory=False))
+
+
+MAX_S = 30.0
+"""Longest audio of one call, in seconds: of more, the decoder adds words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoonshineConfig(DeviceConfig):
+    nice: int = 10
+    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
+    streams get a busy CPU first."""
+
+    def __post_init__(self) -> None:
+        if self.device != "cpu":
+            raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
+
+
+class EncoderComponent:
+    """Turns waveforms of at most 30 s into hidden states, one after the other."""
+
+    def __init__(self, config: MoonshineConfig) -> None:
+        be_nice(config.nice)
+        self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        found = [self._encode(row.segment(MAX_S)) for row in rows]
+        return [
+            {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
+            for hidden in found
+        ]

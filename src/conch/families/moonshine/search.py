@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from conch.component.arrays import FloatArray
+from conch.families.moonshine import END, START
 from conch.families.moonshine.network import Advance, Hypotheses, Step
-from conch.families.moonshine.tokens import END, START
 
 TOKENS_PER_S = 6.5
 """Tokens of a second of audio beyond which a text repeats itself; speech has up to 4.2."""

@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conch.cache import cached_folder
-from conch.catalogue.checks import UnfitModelError, check_files
+from conch.catalogue.checks import Found, UnfitModelError, check_files
 from conch.component.arrays import Array, FloatArray
-from conch.families.moonshine.declaration import BASE as MOONSHINE_BASE
-from conch.families.moonshine.declaration import (
-    FILES,
-    GRAPH_FILES,
-    PACKAGE,
-    STEP_FILES,
-    TOKENIZER,
-)
+from conch.families.moonshine import BASE as MOONSHINE_BASE
+from conch.families.moonshine import FILES, GRAPH_FILES, PACKAGE, STEP_FILES, TOKENIZER
 from conch.packaged import packaged, sha256_of
 from conch.wire.errors import ConfigError
 
@@ -157,3 +151,7 @@ def _plain(name: str) -> str:
     dotted = _MERGED.sub("", name).strip("/").replace("/", ".").removesuffix("_quant")
     parts = dotted.removesuffix(".MatMul").removeprefix("model.decoder.").split(".")
     return ".".join(_NAMES.get(part, part) for part in parts)
+
+
+def check_moonshine(folder: Path) -> Found:
+    return check_files((FILES, GRAPH_FILES), folder)

@@ -1,1 +1,38 @@
 """N-gram language models: the probability of a text by its words."""
+
+from conch.families.family import Component, Family, FamilyHooks, Need, ScorerHook, Tensor
+
+RESCORER = Component(
+    name="rescorer",
+    role="texts to language-model scores",
+    title="N-gram",
+    step="rescore",
+    inputs=(Tensor("hypotheses", "BYTES", (-1,), "texts to score"),),
+    outputs=(
+        Tensor(
+            "lm_scores",
+            "FP32",
+            (-1,),
+            "log probability of each text's words, with the end of the sentence",
+        ),
+        Tensor("num_words", "INT32", (-1,), "words as the language model counts them"),
+    ),
+)
+
+_ASKED = {"rescore": True, "rescorer": "ngram"}
+
+FAMILY = Family(
+    name="ngram",
+    title="N-grams",
+    components=(RESCORER,),
+    rescorers={"ngram": "rescorer"},
+    needs=(Need(components=("rescorer",), when=_ASKED, purpose="rescoring"),),
+    warm_ups=(_ASKED,),
+    hooks=FamilyHooks(
+        score_texts=(
+            ScorerHook(
+                function="conch.families.ngram.rescorer:scores", when=_ASKED, score="lm_score"
+            ),
+        )
+    ),
+)

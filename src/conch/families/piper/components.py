@@ -12,7 +12,7 @@ from onnxruntime import InferenceSession
 from conch.component import Array, Outputs, Row, RowByRow
 from conch.component.arrays import FloatArray
 from conch.families.hibari.front_end import symbols
-from conch.families.piper.declaration import BEGIN, BETWEEN, END, MAX_TOKENS, PACKAGE, SOUNDS
+from conch.families.piper import BEGIN, BETWEEN, END, MAX_TOKENS, PACKAGE, SOUNDS
 from conch.families.piper.folder import SPEAKER, PiperVoice, read_cut, read_voices
 from conch.families.speech.graphs import (
     ACOUSTIC,

@@ -10,7 +10,7 @@ from typing import Any
 from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
 from conch.families import voices
 from conch.families.family import AddedVoice
-from conch.families.piper.declaration import NAME, UNITS
+from conch.families.piper import NAME, UNITS
 
 INPUTS, SPEAKER = ("input", "input_lengths", "scales"), "sid"
 """Inputs of a voice; that of the speaker is there if it has several."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from conch.component import Outputs, Row
-from conch.component.text_step import Span, TextEdit, changed, text_step_outputs
+from conch.component.row import Span, TextEdit, changed, text_step_outputs
 from conch.families.punctuation.model import (
     CAPITAL,
     LOWER,
@@ -17,7 +17,7 @@ from conch.families.punctuation.model import (
     plain,
     words_of,
 )
-from conch.language.normalize import ONES, TENS
+from conch.language import ONES, TENS
 from conch.wire.errors import InvalidRequestError
 
 LONGEST_TEXT = 1_000_000

@@ -17,7 +17,7 @@ import numpy as np
 from conch.bls.call import ComponentAwayError, Parameter
 from conch.bls.calls import Calls
 from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE
 from conch.families.search.recogniser import (
     COLUMNS,
     EncodedFrames,

@@ -6,10 +6,9 @@ from typing import Protocol
 import numpy as np
 
 from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE, FloatArray
 from conch.families.search.graphs import EncoderGraph
-from conch.families.search.streams import EncodedStream, encode_chunks
+from conch.families.search.live import EncodedStream, encode_chunks
 from conch.wire.errors import ConfigError
 from conch.wire.limits import MAX_SEGMENT_S
 

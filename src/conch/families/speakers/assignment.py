@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE, Array, FloatArray
+from conch.families.speakers import FRAME_SAMPLES
 from conch.families.speakers.clustering import one_to_one
-from conch.families.speakers.declaration import FRAME_SAMPLES
 from conch.families.speakers.pieces import Span, frame_at, num_frames, runs_of, second_at, votes
 from conch.wire.turns import PAUSE_S, closed
 

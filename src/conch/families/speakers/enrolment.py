@@ -9,10 +9,9 @@ import numpy as np
 
 from conch.audio.recording import file_recording
 from conch.bls.calls import Calls, together
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.families.speakers import EMBEDDING
 from conch.families.speakers.assignment import HeardSegment, turns_of
-from conch.families.speakers.declaration import EMBEDDING
 from conch.families.speakers.labels import embedded, hear, numbers_of, voices_of
 from conch.recognition.offline.recording import speech_segments
 from conch.wire.errors import AudioError

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from conch.component.arrays import DoubleArray, FloatArray
+from conch.component.arrays import SAMPLE_RATE, DoubleArray, FloatArray
 from conch.component.graph import Graph
-from conch.component.waveform import SAMPLE_RATE
 
 Weights = Mapping[str, FloatArray]
 

@@ -10,21 +10,23 @@ import numpy as np
 
 from conch.bls.calls import Calls, together
 from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.assignment import LEAST_S
-from conch.families.speakers.declaration import (
+from conch.component.arrays import SAMPLE_RATE
+from conch.families.speakers import (
     FRAME_FIELD,
     FRAME_SAMPLES,
     MOST_SPEAKERS,
 )
-from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
-from conch.families.speakers.labels import active_in, embedded
+from conch.families.speakers.assignment import LEAST_S
+from conch.families.speakers.labels import KNOWN, LINE_KNOWN, Labels, active_in, embedded
 from conch.families.speakers.live import (
     REGROUP_S,
     SETTLE_S,
     LiveVoices,
+    Run,
     Solo,
+    relabelled,
     solos,
+    turn_of,
 )
 from conch.families.speakers.pieces import (
     LINE,
@@ -35,7 +37,6 @@ from conch.families.speakers.pieces import (
     num_frames,
     spoken,
 )
-from conch.families.speakers.relabelling import Run, relabelled, turn_of
 from conch.recognition.hooks import StreamTurns
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.options import RecognitionOptions

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
+from conch.component.arrays import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.wire.turns import closed
 
 LEAST_S = 0.25

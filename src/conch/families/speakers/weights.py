@@ -11,11 +11,10 @@ import onnxruntime
 
 from conch.cache import cached_folder, digest_of
 from conch.component.arrays import FloatArray
-from conch.component.niceness import be_nice
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig, existing
-from conch.families.speakers.declaration import MODEL as SPEAKERS
-from conch.families.speakers.declaration import PACKAGE
+from conch.component.parameters import DeviceConfig, be_nice, existing
+from conch.families.speakers import MODEL as SPEAKERS
+from conch.families.speakers import PACKAGE
 from conch.packaged import packaged, sha256_of
 
 logger = logging.getLogger(__name__)

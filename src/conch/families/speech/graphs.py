@@ -15,9 +15,8 @@ import onnxruntime
 from conch.cache import cached_folder, digest_of
 from conch.component import Array, Row
 from conch.component.arrays import FloatArray
-from conch.component.niceness import be_nice
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig, existing
+from conch.component.parameters import DeviceConfig, be_nice, existing
 from conch.families.family import WeightsPackage
 from conch.packaged import packaged
 from conch.wire.errors import InvalidRequestError

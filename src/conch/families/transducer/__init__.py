@@ -1,1 +1,146 @@
 """Transducers as icefall and NeMo export them for sherpa-onnx."""
+
+from conch.families.family import (
+    Component,
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    Tensor,
+    WeightsPackage,
+)
+from conch.families.options import Above, Rule
+from conch.families.search import (
+    BEHIND,
+    DEFAULT_WHEN,
+    LIVE_PARAMETERS,
+    PARAMETERS,
+    PIECE,
+    SEGMENT,
+    frames,
+    hypotheses,
+    live_hypotheses,
+    live_takes_the_vad,
+    rescoring_takes_a_weight,
+)
+
+OFFLINE = ("transducer_encoder", "transducer_decoder")
+LIVE = ("transducer_streaming_encoder", "transducer_streaming_decoder")
+MAX_BEAM = 32
+"""Hypotheses that the search keeps."""
+PACKAGE = WeightsPackage("transducer", "", "", "conch serve --transducer FOLDER")
+FRAMES = "encoder_out"
+
+_HYPOTHESES = hypotheses(
+    scores="the order of the texts: of the best its log probability plus hotwords and the "
+    "weighted `lm_scores`, of others the mean for a unit, times the units of the best",
+    am_scores="log probability of the text given the audio, over the alignments of the beam",
+    lm_scores="log probability of the text by fusion, unweighted; otherwise 0",
+    word_confidences="geometric mean of the probabilities of the word's units",
+)
+
+FAMILY = Family(
+    name="transducer",
+    title="Transducer",
+    components=(
+        Component(
+            name="transducer_encoder",
+            role="waveform to frames",
+            title="Transducer",
+            step="encode",
+            inputs=(SEGMENT,),
+            outputs=(
+                Tensor(
+                    FRAMES,
+                    "FP32",
+                    (-1, -1),
+                    "[frames, size], one frame per 40 ms, or 80 ms of NeMo's",
+                ),
+                Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
+            ),
+            package=PACKAGE,
+        ),
+        Component(
+            name="transducer_decoder",
+            role="frames to text",
+            title="Transducer",
+            step="decode",
+            inputs=frames(FRAMES),
+            outputs=_HYPOTHESES,
+            parameters=PARAMETERS,
+            package=PACKAGE,
+        ),
+        Component(
+            name="transducer_streaming_encoder",
+            role="live audio to frames",
+            title="Transducer, live",
+            step="encode",
+            inputs=(PIECE,),
+            outputs=(
+                Tensor(
+                    FRAMES,
+                    "FP32",
+                    (-1, -1),
+                    "[frames, size] of the chunks that these samples complete; with END all "
+                    "remaining ones",
+                ),
+                Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
+                BEHIND,
+            ),
+            is_stream=True,
+            package=PACKAGE,
+        ),
+        Component(
+            name="transducer_streaming_decoder",
+            role="live frames to the text so far",
+            title="Transducer, live",
+            step="decode",
+            inputs=frames(FRAMES, is_live=True),
+            outputs=live_hypotheses("transducer_decoder", _HYPOTHESES),
+            parameters=LIVE_PARAMETERS,
+            is_stream=True,
+            package=PACKAGE,
+        ),
+    ),
+    models=(
+        ModelKind(
+            name="transducer",
+            title="Transducer",
+            components=(*OFFLINE, *LIVE),
+            form="a folder of icefall, NeMo or sherpa-onnx",
+            help=(
+                "a transducer of your own, of icefall or NeMo as exported for sherpa-onnx, in "
+                "place of Moonshine and Whisper: docs/guide/your-model.md"
+            ),
+            check="conch.families.transducer.folder:check_transducer",
+            networks="conch.families.transducer.folder:networks_of_transducer",
+        ),
+    ),
+    decoders=(
+        Decoder(
+            name="transducer",
+            components=OFFLINE,
+            live=LIVE,
+            live_when={"decoder": "transducer"},
+            default_when=DEFAULT_WHEN,
+            detects_language=True,
+            takes=("lm_fusion",),
+            weights={("fusion",): {"lm": 0.3, "word_bonus": 1.0}},
+            presets={"balanced": {"beam_size": 4}, "best": {"beam_size": 8}},
+        ),
+    ),
+    rules=(
+        Rule(
+            {"beam_size": Above(MAX_BEAM), "decoder": "transducer"},
+            f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
+            "sent: {beam_size}",
+        ),
+        live_takes_the_vad("transducer"),
+        rescoring_takes_a_weight("transducer"),
+    ),
+    warm_ups=({"decoder": "transducer"}, {"decoder": "transducer", "mode": "streaming"}),
+    hooks=FamilyHooks(
+        recognisers={"transducer": "conch.families.transducer.recogniser:TRANSDUCER"},
+        first_passes={"transducer": "conch.families.transducer.recogniser:TransducerFirstPass"},
+    ),
+)

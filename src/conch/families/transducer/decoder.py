@@ -14,7 +14,7 @@ from conch.decoding.streaming_decoder import searched
 from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.written import WrittenUnits
 from conch.families.search.graphs import DecoderConfig
-from conch.families.transducer.declaration import MAX_BEAM
+from conch.families.transducer import MAX_BEAM
 from conch.families.transducer.guide import Bias, Guide
 from conch.families.transducer.networks import Joint, opened_folder
 from conch.families.transducer.search import TransducerSearch, TransducerUtterance

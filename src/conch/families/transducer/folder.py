@@ -16,7 +16,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import GraphHeader
-from conch.families.transducer.declaration import LIVE
+from conch.families.transducer import LIVE
 
 TYPES = ("zipformer2", "zipformer", "conformer", "lstm", "ebranchformer")
 """Values of `model_type` in an encoder's metadata. Only their names are known here: what an encoder

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from conch.catalogue.onnx_header import INT32
 from conch.component.arrays import FloatArray, log_softmax
 from conch.component.onnx import open_network, session_options
-from conch.families.search.graphs import EncoderGraph, FolderConfig, folder_of
+from conch.families.search.graphs import (
+    EncoderGraph,
+    FolderConfig,
+    LiveConfig,
+    RecordingsConfig,
+    folder_of,
+)
+from conch.families.search.live import LiveEncoder
+from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
+from conch.families.transducer import FRAMES
 from conch.families.transducer.folder import Lstm, Transducer, read_transducer
 from conch.wire.errors import ConfigError
 
@@ -235,3 +244,18 @@ class Joint:
         (found,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
         logits: FloatArray = found.reshape(len(frames), -1)
         return logits
+
+
+class TransducerEncoder(RecordingEncoder):
+    def __init__(self, config: RecordingsConfig) -> None:
+        graph = opened_encoder(opened_folder(config), config.threads)
+        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
+
+
+class TransducerStreamingEncoder(LiveEncoder):
+    """Turns samples of streams into frames; refuses all for an encoder of recordings."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        found = opened_folder(config)
+        graph = opened_encoder(found, config.threads) if found.encoder.is_live else None
+        super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)

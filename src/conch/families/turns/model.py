@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from conch.component import Outputs, Row, RowByRow
+from conch.component.arrays import SAMPLE_RATE
 from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
-from conch.component.niceness import be_nice
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.turns.declaration import MODEL as END_OF_TURN
-from conch.families.turns.declaration import PACKAGE, WINDOW_S
+from conch.component.parameters import DeviceConfig, be_nice
+from conch.families.turns import MODEL as END_OF_TURN
+from conch.families.turns import PACKAGE, WINDOW_S
 from conch.packaged import packaged
 
 WINDOW = round(WINDOW_S * SAMPLE_RATE)

@@ -18,7 +18,7 @@ from conch.decoding.tensors import checked_frames
 from conch.decoding.utterance_search import UtteranceSearch
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.search.graphs import DecoderConfig
-from conch.families.wenet.declaration import FRAMES, RESCORE
+from conch.families.wenet import FRAMES, RESCORE
 from conch.families.wenet.networks import AttentionDecoders, opened_folder, vocabulary_of
 from conch.wire.languages import check_language
 

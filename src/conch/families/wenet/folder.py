@@ -19,7 +19,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import GraphHeader
-from conch.families.wenet.declaration import LIVE
+from conch.families.wenet import LIVE
 
 UNITS = ("units.txt", "lang_char.txt", "words.txt", TOKENS)
 CONFIG, TRAINING = "config.yaml", "train.yaml"

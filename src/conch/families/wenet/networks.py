@@ -6,11 +6,22 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component.arrays import SAMPLE_RATE, Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
 from conch.decoding.vocab import Vocabulary
+from conch.families.ctc.encoder import speech_outputs
 from conch.families.ctc.vocabulary import exported_vocabulary
-from conch.families.search.graphs import TYPES, EncoderGraph, FolderConfig, folder_of
+from conch.families.search.graphs import (
+    TYPES,
+    EncoderGraph,
+    FolderConfig,
+    LiveConfig,
+    RecordingsConfig,
+    folder_of,
+)
+from conch.families.search.live import LiveEncoder
+from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
+from conch.families.wenet import FRAMES
 from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
 from conch.wire.errors import ConfigError
 
@@ -152,3 +163,26 @@ def _with_scores(path: Path) -> tuple[bytes, str]:
         raise ConfigError(f"{path} does not find best_index by ArgMax, as an export of WeNet does")
     model.graph.output.append(onnx.ValueInfoProto(name=node.input[0]))
     return model.SerializeToString(), node.input[0]
+
+
+class WenetEncoder(RecordingEncoder):
+    def __init__(self, config: RecordingsConfig) -> None:
+        graph = WenetGraph(opened_folder(config), config.threads)
+        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
+
+
+class WenetStreamingEncoder(LiveEncoder):
+    """Turns samples of streams into frames; refuses all for an encoder of recordings."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        found = opened_folder(config)
+        self._num_units, self._silent = len(found.tokens), vocabulary_of(found).silent
+        self._frame = found.encoder.subsampling * SAMPLE_RATE // 100
+        graph = WenetGraph(found, config.threads) if found.hears_live else None
+        super().__init__(graph, FRAMES, "wenet", config.model, config.stream_ttl_s)
+
+    def outputs(self, frames: FloatArray) -> dict[str, Array]:
+        if not len(frames):
+            frames = np.zeros((0, self._num_units), np.float32)
+        speech = speech_outputs(frames[:, : self._num_units], self._silent, self._frame)
+        return super().outputs(frames) | speech

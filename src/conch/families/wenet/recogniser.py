@@ -3,7 +3,7 @@
 from conch.bls.call import Parameter
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import SearchRecogniser, search_parameters
-from conch.families.wenet.declaration import FRAMES, LIVE, OFFLINE, RESCORE
+from conch.families.wenet import FRAMES, LIVE, OFFLINE, RESCORE
 from conch.wire.options import RecognitionOptions
 
 

@@ -6,7 +6,7 @@ import ctranslate2
 import numpy as np
 
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
-from conch.families.whisper.declaration import TINY_EN
+from conch.families.whisper import TINY_EN
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError
 

@@ -10,10 +10,9 @@ import ctranslate2
 import numpy as np
 
 from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component.arrays import SAMPLE_RATE, FloatArray
 from conch.component.ctranslate import CTranslate2Config
 from conch.component.features import FRAME_SHIFT, log_mel_spectrogram
-from conch.component.waveform import SAMPLE_RATE
 from conch.families.whisper.config import WINDOW_S, load_whisper
 from conch.wire.errors import ConfigError, OptionError
 

@@ -2,7 +2,7 @@
 
 from conch.bls.calls import Calls
 from conch.families.attention.recogniser import AttentionRecogniser
-from conch.families.whisper.declaration import COMPONENTS
+from conch.families.whisper import COMPONENTS
 from conch.recognition.hooks import Heard
 from conch.wire.options import RecognitionOptions
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from conch.audio.segmentation import Span, closing_threshold
 from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.arrays import SAMPLE_RATE
 from conch.wire.options import RecognitionOptions
 
 Rule = Literal["silence", "no_speech", "length"]

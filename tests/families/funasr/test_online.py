@@ -13,11 +13,12 @@ from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.funasr.folder import read_online_paraformer
 from conch.families.funasr.online import (
+    OnlineDecoderConfig,
     OnlineEncoder,
     OnlineNetworks,
     OnlineParaformer,
+    UnitSearcher,
 )
-from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
 from conch.families.search.graphs import DecoderConfig, LiveConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 

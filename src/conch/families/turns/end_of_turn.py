@@ -5,8 +5,8 @@ from functools import cache
 
 from conch.bls.calls import Calls
 from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.turns.declaration import END_OF_TURN, PACKAGE, WINDOW_S
+from conch.component.arrays import SAMPLE_RATE
+from conch.families.turns import END_OF_TURN, PACKAGE, WINDOW_S
 
 logger = logging.getLogger(__name__)
 
