@@ -1,4 +1,4 @@
-"""Read the `parameters` of a config.pbtxt into a dataclass with their defaults."""
+"""What a component's process is given: parameters of config.pbtxt, cores and niceness."""
 
 import json
 import math

@@ -27,6 +27,7 @@ _MAX_WORD_S = 4.0
 _MIN_WORD_S = 0.04
 """Shortest word in seconds. Words whose tokens all align with one frame get more time."""
 _ROUNDING_S = 1e-6
+_MEDIAN_FRAMES = 7
 
 
 @dataclass(slots=True)
@@ -186,9 +187,6 @@ def _with_lengths(
 def confidence(probs: Sequence[float]) -> float:
     """Return the geometric mean of probabilities, 1 for none."""
     return math.exp(sum(math.log(max(prob, 1e-30)) for prob in probs) / max(1, len(probs)))
-
-
-_MEDIAN_FRAMES = 7
 
 
 def warped(attention: FloatArray) -> list[tuple[int, int]]:

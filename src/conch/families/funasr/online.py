@@ -1,4 +1,4 @@
-"""Online Paraformer: live audio to units, chunk by chunk, as sherpa-onnx does it.
+"""Online Paraformer: the components for segments and for live audio, as sherpa-onnx computes them.
 
 A chunk has ten joined frames, with five before it and three behind. The weights of those inside are
 summed up (continuous integrate-and-fire, https://arxiv.org/abs/1905.11235): a frame in which the

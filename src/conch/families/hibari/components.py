@@ -1,4 +1,10 @@
-"""The `acoustic` component, once for a sentence, and the `vocoder`, for any stretch of it."""
+"""The `acoustic` component, once for a sentence, and the `vocoder`, for any stretch of it.
+
+The vocoder makes pulses at the pitch, shaped noise, and the rest: a frame's spectrum is
+`exp(lh) e^(i pi tanh(th)) STFT(pulses) + exp(ln) noise + exp(lr) e^(i phi)`, with windows of 1200
+samples every 300. Nothing looks further than three frames. What does by its nature comes with each
+frame: the phase of the pulses, and the noise by the frame's number.
+"""
 
 from functools import lru_cache
 from typing import Any
@@ -36,6 +42,13 @@ _MOST = 7.0
 _WINDOW = np.hanning(N_FFT + 1)[:-1].astype(np.float32)  # periodic
 _WEIGHTS = ((np.arange(FRAME_SAMPLES) + 0.5) / FRAME_SAMPLES - 0.5).astype(np.float32)
 """Place of each sample of a frame between its own pitch, 0, and those of its neighbours, 1."""
+LATENTS, PITCH, DURATIONS = "/Concat_43_output_0", "f0", "/Clip_output_0"
+"""Values of the network between the two, and what else is read of the first."""
+SPECTRUM = "/head/Add_output_0"
+"""Output of the vocoder [1, frames, 5 x 601], before it is transposed and split."""
+FRAMES_OF_UNIT = 2
+"""Frames of a unit of duration."""
+CHANNELS = 132
 
 
 def frequencies(pitch: FloatArray) -> FloatArray:
@@ -129,15 +142,6 @@ def _polar(logarithm: FloatArray, angle: FloatArray) -> Array:
     np.sin(angle, out=found.imag)
     found *= _magnitude(logarithm)
     return found
-
-
-LATENTS, PITCH, DURATIONS = "/Concat_43_output_0", "f0", "/Clip_output_0"
-"""Values of the network between the two, and what else is read of the first."""
-SPECTRUM = "/head/Add_output_0"
-"""Output of the vocoder [1, frames, 5 x 601], before it is transposed and split."""
-FRAMES_OF_UNIT = 2
-"""Frames of a unit of duration."""
-CHANNELS = 132
 
 
 def dequantize(graph: Any) -> None:

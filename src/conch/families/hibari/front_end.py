@@ -96,6 +96,13 @@ _MONTH = re.compile(r"(Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)\b"
 
 SHOUTED = 3
 """Words of a text in capitals from which on it is a sentence."""
+LONGEST_BYTES = 10_000
+VOCABULARY = "vocab.json"
+SHA256 = {VOCABULARY: "70abefbe8a1c8865e43e0a43bbdc25b91a33e4aa053479d443ccf23e20a59e5d"}
+PAD = 0
+"""Token around a sentence."""
+PAUSES = frozenset(';:,.!?—…"()“” ')
+"""Sounds that are no part of a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +188,6 @@ def _character(character: str) -> str:
 
 def _is_latin(character: str) -> bool:
     return character.isascii() or unicodedata.name(character, "").startswith("LATIN ")
-
-
-LONGEST_BYTES = 10_000
-VOCABULARY = "vocab.json"
-SHA256 = {VOCABULARY: "70abefbe8a1c8865e43e0a43bbdc25b91a33e4aa053479d443ccf23e20a59e5d"}
-PAD = 0
-"""Token around a sentence."""
-PAUSES = frozenset(';:,.!?—…"()“” ')
-"""Sounds that are no part of a word."""
 
 
 def symbols() -> dict[int, str]:

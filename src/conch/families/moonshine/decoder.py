@@ -35,6 +35,20 @@ from conch.wire.repetition import compression_ratio
 from conch.wire.result import Word
 
 _SIZE = 32768
+FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
+AHEAD_FRAMES = 3
+"""How much earlier the attention to a word begins than its times by Whisper and by the CTC model
+(median of 1171 words of dev: 84 and 100 ms for starts, 100 and -4 ms for ends)."""
+RUN = 3
+"""Tokens of a run that ends the text of an open window if it comes three times: Moonshine often
+repeats itself behind a word that is cut."""
+_MOST_DRAFTED = 16 * MAX_TOKENS
+"""Characters of a draft that are read."""
+LANGUAGE = "en"
+_BEHIND_LATIN = 0x250
+"""First character after those of Latin scripts."""
+_NOTE = "♪"
+_Answer = Search[Step, Advance, Outputs]
 
 
 class MoonshineTokens:
@@ -59,21 +73,6 @@ class MoonshineTokens:
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text, without start and end."""
         return list(self._tokenizer.encode(text.strip(), add_special_tokens=False).ids)
-
-
-FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
-AHEAD_FRAMES = 3
-"""How much earlier the attention to a word begins than its times by Whisper and by the CTC model
-(median of 1171 words of dev: 84 and 100 ms for starts, 100 and -4 ms for ends)."""
-RUN = 3
-"""Tokens of a run that ends the text of an open window if it comes three times: Moonshine often
-repeats itself behind a word that is cut."""
-_MOST_DRAFTED = 16 * MAX_TOKENS
-"""Characters of a draft that are read."""
-LANGUAGE = "en"
-_BEHIND_LATIN = 0x250
-"""First character after those of Latin scripts."""
-_NOTE = "♪"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +105,6 @@ class _Job:
     """Tokens of a text whose words' times are wanted."""
     scored: list[list[int]] | None
     """Tokens of each text whose score is wanted."""
-
-
-_Answer = Search[Step, Advance, Outputs]
 
 
 class DecoderComponent:

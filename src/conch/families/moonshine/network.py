@@ -1,4 +1,4 @@
-"""Moonshine's graphs at work: a waveform to hidden states, and the steps of a decoder."""
+"""Moonshine's graphs at work: the `moonshine_encoder` component, and the steps of a decoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +22,22 @@ FRAME_SAMPLES = 384
 """Samples from one hidden state to the next: 24 ms."""
 LEAST_SAMPLES = 1600
 """Shortest waveform: a shorter one is filled with zeros. Of 895 samples there is a first frame."""
+_FOUND = ("best_log_probs", "best_ids", "target_log_probs")
+_MOST_TOKENS = 256
+"""Tokens of one call, each of which takes 260 KB for its log probabilities."""
+MAX_S = 30.0
+"""Longest audio of one call, in seconds: of more, the decoder adds words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoonshineConfig(DeviceConfig):
+    nice: int = 10
+    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
+    streams get a busy CPU first."""
+
+    def __post_init__(self) -> None:
+        if self.device != "cpu":
+            raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
 
 
 class Advance(NamedTuple):
@@ -48,6 +64,21 @@ class MoonshineEncoder:
         [hidden] = self._session.run(None, {"waveform": filled[None]}, self._once)
         found: FloatArray = hidden[0]
         return found
+
+
+class EncoderComponent:
+    """Turns waveforms of at most 30 s into hidden states, one after the other."""
+
+    def __init__(self, config: MoonshineConfig) -> None:
+        be_nice(config.nice)
+        self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        found = [self._encode(row.segment(MAX_S)) for row in rows]
+        return [
+            {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
+            for hidden in found
+        ]
 
 
 class MoonshineDecoder:
@@ -197,11 +228,6 @@ class _Steps:
         return advances
 
 
-_FOUND = ("best_log_probs", "best_ids", "target_log_probs")
-_MOST_TOKENS = 256
-"""Tokens of one call, each of which takes 260 KB for its log probabilities."""
-
-
 def _first(steps: Sequence[Step]) -> Sequence[Step]:
     """Return the first steps, at least one: as many as one call takes."""
     totals = accumulate(step.num_tokens for step in steps)
@@ -224,33 +250,3 @@ def _value(array: Array) -> OrtValue:
 
 def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
     return open_network("graph of Moonshine", path, session_options(threads, keeps_memory=False))
-
-
-MAX_S = 30.0
-"""Longest audio of one call, in seconds: of more, the decoder adds words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoonshineConfig(DeviceConfig):
-    nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
-    streams get a busy CPU first."""
-
-    def __post_init__(self) -> None:
-        if self.device != "cpu":
-            raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
-
-
-class EncoderComponent:
-    """Turns waveforms of at most 30 s into hidden states, one after the other."""
-
-    def __init__(self, config: MoonshineConfig) -> None:
-        be_nice(config.nice)
-        self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
-
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        found = [self._encode(row.segment(MAX_S)) for row in rows]
-        return [
-            {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
-            for hidden in found
-        ]

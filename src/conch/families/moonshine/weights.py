@@ -1,4 +1,4 @@
-"""Moonshine's weights, from the files of its package to the graphs that Conch runs."""
+"""Moonshine's weights: a check of their folder, and the graphs that Conch makes of them."""
 
 import hashlib
 import logging
@@ -34,6 +34,10 @@ _MERGED = re.compile(r"_merged_\d+")
 _PRODUCTS = ("MatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul")
 _NAMES = {"dense": "o_proj", "up_proj": "fc1", "down_proj": "fc2"}
 """What base calls parts that tiny names as the graphs do."""
+
+
+def check_moonshine(folder: Path) -> Found:
+    return check_files((FILES, GRAPH_FILES), folder)
 
 
 def moonshine_folder(model: str) -> Path:
@@ -151,7 +155,3 @@ def _plain(name: str) -> str:
     dotted = _MERGED.sub("", name).strip("/").replace("/", ".").removesuffix("_quant")
     parts = dotted.removesuffix(".MatMul").removeprefix("model.decoder.").split(".")
     return ".".join(_NAMES.get(part, part) for part in parts)
-
-
-def check_moonshine(folder: Path) -> Found:
-    return check_files((FILES, GRAPH_FILES), folder)

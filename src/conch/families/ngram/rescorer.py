@@ -1,4 +1,4 @@
-"""The `rescorer` component: score texts by a language model."""
+"""Scores of texts by n-grams: the `rescorer` component, and the hook that calls it."""
 
 import numpy as np
 

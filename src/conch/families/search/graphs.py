@@ -1,4 +1,4 @@
-"""The encoder of an export on ONNX Runtime, and the parameters that name its folder."""
+"""The encoder of an export on ONNX Runtime: its folder, its features and its states."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,13 @@ from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
 _LEAST_VARIANCE = 1e-5
+Folder = TypeVar("Folder")
+PADDING = float(np.log(np.float32(1e-10)))
+"""A feature behind the end of a recording, as sherpa-onnx pads a batch."""
+TYPES = {INT32: np.int32, INT64: np.int64}
+"""Types of tensors that are not float32."""
+_MOST_ROWS = 4
+"""Most rows of one run of chunks: the states of more do not fit into the cache of a core."""
 
 
 class Extractor(Protocol):
@@ -67,37 +74,6 @@ class Samples:
     def stream(self) -> KaldiFbank:
         """Never called: no such encoder hears live audio."""
         raise NotImplementedError
-
-
-def extractor_of(encoder: AcousticEncoder) -> Extractor:
-    match encoder.features:
-        case "kaldi":
-            return Kaldi(encoder.num_mels, 1.0)
-        case "kaldi of 16 bits":
-            return Kaldi(encoder.num_mels, 32_768.0)
-        case "kaldi by default":
-            return Kaldi(encoder.num_mels, 32_768.0, is_default=True)
-        case "nemo":
-            # sherpa-onnx has another window and last filter for recordings of transducers.
-            is_other = encoder.frames_last and not encoder.is_live
-            return NemoMel(
-                num_mels=encoder.num_mels,
-                window="povey" if is_other else "hann",
-                highest_hz=7600.0 if is_other else 8000.0,
-                is_normalised=encoder.is_normalised,
-            )
-        case "waveform":
-            return Samples(encoder.is_normalised)
-
-
-Folder = TypeVar("Folder")
-
-PADDING = float(np.log(np.float32(1e-10)))
-"""A feature behind the end of a recording, as sherpa-onnx pads a batch."""
-TYPES = {INT32: np.int32, INT64: np.int64}
-"""Types of tensors that are not float32."""
-_MOST_ROWS = 4
-"""Most rows of one run of chunks: the states of more do not fit into the cache of a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,3 +295,24 @@ class EncoderGraph:
                     is_heard = np.arange(left + chunk) >= 2 * left - states["offset"].item()
                     found[item.name] = is_heard[None, None]
         return found
+
+
+def extractor_of(encoder: AcousticEncoder) -> Extractor:
+    match encoder.features:
+        case "kaldi":
+            return Kaldi(encoder.num_mels, 1.0)
+        case "kaldi of 16 bits":
+            return Kaldi(encoder.num_mels, 32_768.0)
+        case "kaldi by default":
+            return Kaldi(encoder.num_mels, 32_768.0, is_default=True)
+        case "nemo":
+            # sherpa-onnx has another window and last filter for recordings of transducers.
+            is_other = encoder.frames_last and not encoder.is_live
+            return NemoMel(
+                num_mels=encoder.num_mels,
+                window="povey" if is_other else "hann",
+                highest_hz=7600.0 if is_other else 8000.0,
+                is_normalised=encoder.is_normalised,
+            )
+        case "waveform":
+            return Samples(encoder.is_normalised)

@@ -1,4 +1,4 @@
-"""A streaming encoder as a component: live audio to frames, chunk by chunk."""
+"""A streaming encoder as a component: the chunks of live streams to frames."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

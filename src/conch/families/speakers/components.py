@@ -1,4 +1,4 @@
-"""The `speaker_embedding` component."""
+"""The `speaker_segmentation` and `speaker_embedding` components."""
 
 from functools import cache, partial
 
@@ -16,6 +16,14 @@ from conch.families.speakers.weights import (
     open_graph,
 )
 from conch.wire.errors import InvalidRequestError
+
+BANDS = 80
+FRAME_SHIFT, FRAME_LENGTH = 160, 400
+"""Samples: 10 and 25 ms."""
+_FULL_SCALE = 32_768
+"""Kaldi's samples are those of 16-bit files."""
+BATCH = 8
+"""Windows, or pieces, of one call of the network."""
 
 
 def spans_of(row: Row, num_samples: int, *, least: int, most: int) -> Array:
@@ -60,15 +68,6 @@ class SegmentationComponent(RowByRow):
             rows = np.stack([np.pad(waveform[start:end], (0, missing)) for start, end in spans])
             found.append(self._session.run(["log_probs"], {"waveform": rows})[0])
         return {"log_probs": np.concatenate(found)}
-
-
-BANDS = 80
-FRAME_SHIFT, FRAME_LENGTH = 160, 400
-"""Samples: 10 and 25 ms."""
-_FULL_SCALE = 32_768
-"""Kaldi's samples are those of 16-bit files."""
-BATCH = 8
-"""Windows, or pieces, of one call of the network."""
 
 
 def fbank(waveform: FloatArray) -> FloatArray:

@@ -35,6 +35,8 @@ from conch.wire.turns import cut_by_speaker, joined_turns, with_speakers
 KNOWN, LINE_KNOWN = 0.5, 0.7
 """Least cosine of a voice to that of a known speaker, the second over a telephone line. One that is
 nearest to a name, but below, stays without it."""
+LEAST_PIECE = 15_700
+"""Samples; shorter pieces found no voices: they are too uncertain."""
 
 
 class Labels:
@@ -96,10 +98,6 @@ def name_of(number: int) -> str:
     """
     before, last = divmod(number, 26)
     return (name_of(before - 1) if before else "") + chr(ord("A") + last)
-
-
-LEAST_PIECE = 15_700
-"""Samples; shorter pieces found no voices: they are too uncertain."""
 
 
 async def active_in(calls: Calls, waveform: FloatArray, spans: Sequence[Span]) -> Array:

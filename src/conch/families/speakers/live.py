@@ -28,6 +28,20 @@ FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 SURE_S = 0.97
 """Least that was embedded of a piece that finds voices at the end."""
 CLOSED, LEAST = round(PAUSE_S / FRAME_S), round(LEAST_S / FRAME_S)
+SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
+"""Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
+SETTLE_S = 2.0
+"""How long windows vote on a frame."""
+EDGE_S = 0.5
+"""Nearer to its edges the votes of a window count less."""
+STAYS = 0.3
+"""What it counts that the windows before took who speaks here for a voice."""
+LEAST_SHARE = 0.2
+"""Least share of a voice in these frames if nothing was embedded."""
+STRANGERS_S = 2.0
+"""Longest time between two strangers that become a voice."""
+REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
+"""How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
 
 
 class Piece(NamedTuple):
@@ -71,54 +85,6 @@ def heard_of(pieces: Sequence[Piece]) -> HeardPieces:
     return HeardPieces(embeddings.astype(np.float32), seconds.astype(np.float32), before)
 
 
-@dataclass(frozen=True, slots=True)
-class Relabelled:
-    parts: Sequence[tuple[int, Run]]
-    """Place of a run of the stream, and a part of it, with the voice that it has now."""
-    sounds: FloatArray
-    """How the voices sound, by their numbers, `[voices, size]`; zeros of those that are no more."""
-
-
-def relabelled(
-    runs: Sequence[Run],
-    pieces: Sequence[Piece],
-    *,
-    is_line: bool,
-    fewest: int = 1,
-    most: int | None = None,
-) -> Relabelled:
-    """Return the settled runs of a stream with the voices that clustering finds in its pieces.
-
-    A voice that agrees with one of the stream has its number.
-    """
-    owned = [piece for piece in pieces if piece.voice >= 0]
-    if not owned:
-        return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
-    heard = heard_of(owned)
-    found = sure_voices(
-        *(heard.embeddings, heard.seconds, heard.is_sure), is_line=is_line, fewest=fewest, most=most
-    )
-    before, places = heard.before, np.array([piece.frame for piece in owned])
-    now = (heard.embeddings @ found.T).argmax(axis=1)
-    numbers = kept_numbers(before, now, heard.seconds)
-    now = numbers[now]
-    sounds = np.zeros((numbers.max() + 1, found.shape[1]), np.float32)
-    sounds[numbers] = found[: len(numbers)]
-    parts: list[tuple[int, Run]] = []
-    for place, run in enumerate(runs):
-        (own,) = np.nonzero(before == run.voice)
-        # Between two pieces, the nearer one counts.
-        between = (places[own][1:] + places[own][:-1]) / 2
-        edges = np.searchsorted(between, (run.first, run.behind))
-        cuts = [run.first, *between[slice(*edges)].astype(int).tolist(), run.behind]
-        voice_of = now[own[edges[0] : edges[0] + len(cuts) - 1]].tolist()
-        parts += [
-            (place, Run(voice, start, end))
-            for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
-        ]
-    return Relabelled(parts, sounds)
-
-
 def turn_of(run: Run) -> VoiceTurn:
     return VoiceTurn(run.voice, second_at(run.first), second_at(run.behind))
 
@@ -138,22 +104,6 @@ def kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
 def is_long(run: Run) -> bool:
     """Return whether a run is long enough to be a turn."""
     return run.behind - run.first >= LEAST
-
-
-SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
-"""Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
-SETTLE_S = 2.0
-"""How long windows vote on a frame."""
-EDGE_S = 0.5
-"""Nearer to its edges the votes of a window count less."""
-STAYS = 0.3
-"""What it counts that the windows before took who speaks here for a voice."""
-LEAST_SHARE = 0.2
-"""Least share of a voice in these frames if nothing was embedded."""
-STRANGERS_S = 2.0
-"""Longest time between two strangers that become a voice."""
-REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
-"""How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,3 +350,51 @@ class LiveVoices:
                     ended.append(before)
                 still[voice] = Run(voice, start, end)
         return ended
+
+
+@dataclass(frozen=True, slots=True)
+class Relabelled:
+    parts: Sequence[tuple[int, Run]]
+    """Place of a run of the stream, and a part of it, with the voice that it has now."""
+    sounds: FloatArray
+    """How the voices sound, by their numbers, `[voices, size]`; zeros of those that are no more."""
+
+
+def relabelled(
+    runs: Sequence[Run],
+    pieces: Sequence[Piece],
+    *,
+    is_line: bool,
+    fewest: int = 1,
+    most: int | None = None,
+) -> Relabelled:
+    """Return the settled runs of a stream with the voices that clustering finds in its pieces.
+
+    A voice that agrees with one of the stream has its number.
+    """
+    owned = [piece for piece in pieces if piece.voice >= 0]
+    if not owned:
+        return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
+    heard = heard_of(owned)
+    found = sure_voices(
+        *(heard.embeddings, heard.seconds, heard.is_sure), is_line=is_line, fewest=fewest, most=most
+    )
+    before, places = heard.before, np.array([piece.frame for piece in owned])
+    now = (heard.embeddings @ found.T).argmax(axis=1)
+    numbers = kept_numbers(before, now, heard.seconds)
+    now = numbers[now]
+    sounds = np.zeros((numbers.max() + 1, found.shape[1]), np.float32)
+    sounds[numbers] = found[: len(numbers)]
+    parts: list[tuple[int, Run]] = []
+    for place, run in enumerate(runs):
+        (own,) = np.nonzero(before == run.voice)
+        # Between two pieces, the nearer one counts.
+        between = (places[own][1:] + places[own][:-1]) / 2
+        edges = np.searchsorted(between, (run.first, run.behind))
+        cuts = [run.first, *between[slice(*edges)].astype(int).tolist(), run.behind]
+        voice_of = now[own[edges[0] : edges[0] + len(cuts) - 1]].tolist()
+        parts += [
+            (place, Run(voice, start, end))
+            for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
+        ]
+    return Relabelled(parts, sounds)

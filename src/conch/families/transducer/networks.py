@@ -1,4 +1,4 @@
-"""The networks of a transducer: its predictor, and the joiner, which a search asks for each frame.
+"""The networks of a transducer: the encoder components, and predictor and joiner for the search.
 
 The files call the predictor the decoder: it says what may follow the units so far.
 """

@@ -1,4 +1,4 @@
-"""The networks of a folder of WeNet on ONNX Runtime."""
+"""WeNet's networks: the encoder components, and the attention decoders that score texts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -30,6 +30,12 @@ from conch.wire.result import Word
 
 MAX_POSITIONS = 448
 """Positions of Whisper's decoder; CTranslate2 gives half of them to a text."""
+# With eight prompts and 30 utterances of dev, tiny.en and base: of 172 texts of silence, noise and
+# hum that a prompt changed, these two refuse all, and of 540 texts of speech two.
+PROMPTED_NO_SPEECH = 0.25
+"""Probability of no speech above which a text is decoded again without its prompt."""
+PROMPTED_LOG_PROB = -1.5
+"""Natural log probability per token, without the prompt, below which the text is too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +134,6 @@ def _silenced(decoded: Decoded, guards: Guards) -> Decoded:
     ):
         return decoded
     return replace(decoded, texts=[""], scores=[float(np.log(decoded.no_speech_prob))])
-
-
-# With eight prompts and 30 utterances of dev, tiny.en and base: of 172 texts of silence, noise and
-# hum that a prompt changed, these two refuse all, and of 540 texts of speech two.
-PROMPTED_NO_SPEECH = 0.25
-"""Probability of no speech above which a text is decoded again without its prompt."""
-PROMPTED_LOG_PROB = -1.5
-"""Natural log probability per token, without the prompt, below which the text is too."""
 
 
 @dataclass(frozen=True, kw_only=True)
