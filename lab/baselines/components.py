@@ -20,11 +20,11 @@ from conch.families.ctc.encoder import (
 from conch.families.funasr.online import (
     OnlineDecoderConfig,
     OnlineEncoder,
-    OnlineParaformer,
+    OnlineParaformerComponent,
     UnitSearcher,
 )
-from conch.families.funasr.paraformer import Paraformer
-from conch.families.funasr.sense_voice import SenseVoice
+from conch.families.funasr.paraformer import ParaformerComponent
+from conch.families.funasr.sense_voice import SenseVoiceComponent
 from conch.families.search.graphs import (
     DecoderConfig,
     FolderConfig,
@@ -48,9 +48,9 @@ _OF_RECORDINGS: _Parts = {
         (transducer.TransducerDecoder, transducer.TransducerDecoderConfig),
     ),
     "ctc": ((CtcEncoder, CtcEncoderConfig), (CtcDecoder, CtcDecoderConfig)),
-    "sensevoice": ((SenseVoice, FolderConfig),),
-    "paraformer": ((Paraformer, DecoderConfig),),
-    "paraformer_online": ((OnlineParaformer, DecoderConfig),),
+    "sensevoice": ((SenseVoiceComponent, FolderConfig),),
+    "paraformer": ((ParaformerComponent, DecoderConfig),),
+    "paraformer_online": ((OnlineParaformerComponent, DecoderConfig),),
 }
 _LIVE: _Parts = {
     "transducer": (

@@ -22,7 +22,7 @@ from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
 from conch.bls.calls import Calls
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
-from conch.component import Component
+from conch.component import ComponentModel
 from conch.component.arrays import SAMPLE_RATE, VAD_STATE_SIZE
 from conch.component.row import Row
 from conch.families.silero.vad import SileroConfig, SileroVad
@@ -108,7 +108,7 @@ class Networks:
 
     def __init__(self) -> None:
         config = SpeakersConfig(nice=0)
-        self._components: Mapping[str, Component] = {
+        self._components: Mapping[str, ComponentModel] = {
             "speaker_segmentation": SegmentationComponent(config),
             "speaker_embedding": EmbeddingComponent(config),
         }

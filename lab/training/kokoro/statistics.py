@@ -23,7 +23,7 @@ from conch.families.kokoro.components import (
     KOKORO,
     LATENTS,
     STATISTICS,
-    Acoustic,
+    KokoroAcoustic,
     KokoroConfig,
     unpacked,
 )
@@ -79,7 +79,7 @@ def main() -> None:
     source = KOKORO.source(config.model)
     content, names = measuring(source)
     vocoder = open_network("Kokoro", source, session_options(config.threads), content=content)
-    front_end, acoustic = FrontEnd(FrontEndConfig(nice=0)), Acoustic(config)
+    front_end, acoustic = FrontEnd(FrontEndConfig(nice=0)), KokoroAcoustic(config)
     tokens = [front_end([Row({"text": bytes_array([text])})])[0]["tokens"] for text in texts]
     values, sizes = [], list[int]()
     for voice in NAMES:

@@ -77,7 +77,7 @@ class Row:
         return waveform
 
 
-class Component(Protocol):
+class ComponentModel(Protocol):
     """Answers each row of a batch, in order, with outputs or with an error of that row.
 
     A component that keeps no streams may raise the error of a row instead; see `answers`. An error
@@ -97,7 +97,7 @@ class RowByRow(ABC):
         """Return the outputs of a row."""
 
 
-def answers(component: Component, rows: Sequence[Row]) -> Sequence[Outputs | Exception]:
+def answers(component: ComponentModel, rows: Sequence[Row]) -> Sequence[Outputs | Exception]:
     """Return a component's answers to a batch; a row that it refuses fails alone."""
     try:
         return component(rows)

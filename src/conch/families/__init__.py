@@ -11,7 +11,7 @@ from conch.families.ctc import FAMILY as CTC
 from conch.families.ctc import CtcOptions
 from conch.families.family import (
     AddedVoice,
-    Component,
+    ComponentInfo,
     Decoder,
     Family,
     KnownModel,
@@ -82,11 +82,11 @@ def all_families() -> tuple[Family, ...]:
     return FAMILIES
 
 
-def all_components() -> Iterator[Component]:
+def all_components() -> Iterator[ComponentInfo]:
     return (component for family in all_families() for component in family.components)
 
 
-def traits() -> Mapping[str, Component]:
+def traits() -> Mapping[str, ComponentInfo]:
     """Return what the core of a BLS service knows of each component, by its name."""
     return {component.name: component for component in all_components()}
 

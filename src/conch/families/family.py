@@ -26,7 +26,7 @@ TO_SPEECH: tuple[str, ...] = get_args(ToSpeech)
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorInfo:
     """An input or an output of a component, without the batch dimension in front."""
 
     name: str
@@ -133,7 +133,7 @@ class KnownModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Component:
+class ComponentInfo:
     """A model of `component_models`, which others may replace by one with the same tensors."""
 
     name: str
@@ -142,8 +142,8 @@ class Component:
     title: str
     """Short name in a picture of the path."""
     step: Step
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
     parameters: Mapping[str, type] = field(default_factory=dict)
     """Types of the request parameters that it takes."""
     is_stream: bool = False
@@ -416,7 +416,7 @@ class Family:
 
     name: str
     title: str
-    components: tuple[Component, ...] = ()
+    components: tuple[ComponentInfo, ...] = ()
     decoders: tuple[Decoder, ...] = ()
     rescorers: Mapping[str, str] = field(default_factory=dict)
     """Components by the values of the option `rescorer` that they answer."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.component import Array, Component, Outputs, Row, answers
+from conch.component import Array, ComponentModel, Outputs, Row, answers
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.refused import sequence_ends
@@ -17,7 +17,7 @@ from conch.wire import component_calls
 from conch.wire.errors import InvalidRequestError
 
 
-def respond(requests: Sequence[Any], component: Component) -> list[Any]:
+def respond(requests: Sequence[Any], component: ComponentModel) -> list[Any]:
     """Return the responses of a component to requests of Triton; a bad request fails alone."""
     log_to_stderr()  # once: a component has no other beginning that is the same for all
     read = [_read(request) for request in requests]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from conch.families.family import Component, Tensor, WeightsPackage
+from conch.families.family import ComponentInfo, TensorInfo, WeightsPackage
 
 
 def attention_encoder(
@@ -13,17 +13,17 @@ def attention_encoder(
     longest: str,
     frame: str,
     parameters: Mapping[str, type] | None = None,
-) -> Component:
+) -> ComponentInfo:
     """Return an encoder; `longest` says what a waveform is, `frame` what a hidden state is."""
-    return Component(
+    return ComponentInfo(
         name=name,
         role="waveform to hidden states",
         title=title,
         step="encode",
-        inputs=(Tensor("waveform", "FP32", (-1,), longest),),
+        inputs=(TensorInfo("waveform", "FP32", (-1,), longest),),
         outputs=(
-            Tensor("encoder_out", "FP32", (-1, -1), frame),
-            Tensor(
+            TensorInfo("encoder_out", "FP32", (-1, -1), frame),
+            TensorInfo(
                 "encoder_out_lens",
                 "INT32",
                 (1,),
@@ -43,21 +43,25 @@ def attention_decoder(
     *,
     in_flight: int = 0,
     parameters: Mapping[str, type] | None = None,
-) -> Component:
-    return Component(
+) -> ComponentInfo:
+    return ComponentInfo(
         name=name,
         role="hidden states to text",
         title=title,
         step="decode",
         inputs=(
-            Tensor("encoder_out", "FP32", (-1, -1), "as the encoder returned it"),
-            Tensor("encoder_out_lens", "INT32", (1,), "as the encoder returned it"),
-            Tensor("text", "BYTES", (1,), "a text to align instead of decoding", is_optional=True),
-            Tensor("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
+            TensorInfo("encoder_out", "FP32", (-1, -1), "as the encoder returned it"),
+            TensorInfo("encoder_out_lens", "INT32", (1,), "as the encoder returned it"),
+            TensorInfo(
+                "text", "BYTES", (1,), "a text to align instead of decoding", is_optional=True
+            ),
+            TensorInfo(
+                "texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True
+            ),
         ),
         outputs=(
-            Tensor("hypotheses", "BYTES", (-1,), "n-best texts, best first (decoding)"),
-            Tensor(
+            TensorInfo("hypotheses", "BYTES", (-1,), "n-best texts, best first (decoding)"),
+            TensorInfo(
                 "scores",
                 "FP32",
                 (-1,),
@@ -65,28 +69,28 @@ def attention_decoder(
                 "the end of text. Others: mean over their own tokens, times the number of tokens "
                 "of the best (decoding)",
             ),
-            Tensor(
+            TensorInfo(
                 "language",
                 "BYTES",
                 (1,),
                 "code of the language of the speech: the one asked for, or the one detected "
                 "(decoding)",
             ),
-            Tensor(
+            TensorInfo(
                 "language_probability",
                 "FP32",
                 (1,),
                 "its probability, among `languages` if they are sent. NaN without detection: a "
                 "language was asked for, or the model has only one (decoding)",
             ),
-            Tensor(
+            TensorInfo(
                 "words",
                 "BYTES",
                 (-1,),
                 "words of the text, with punctuation (alignment; decoding with `align`)",
             ),
             *(
-                Tensor(
+                TensorInfo(
                     name,
                     "FP32",
                     (-1,),
@@ -95,14 +99,14 @@ def attention_decoder(
                 )
                 for name in ("word_starts", "word_ends")
             ),
-            Tensor(
+            TensorInfo(
                 "word_confidences",
                 "FP32",
                 (-1,),
                 "geometric mean of the probabilities of the word's tokens, without punctuation "
                 "(as `words`)",
             ),
-            Tensor(
+            TensorInfo(
                 "text_scores",
                 "FP32",
                 (-1,),

@@ -127,7 +127,7 @@ def bonus_of(text: str, hotwords: Sequence[Hotword]) -> float:
 def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
     """Return where hotwords may have been said, the closest first; none in unspaced text."""
     index = _index(tuple(hotwords))
-    found: list[tuple[float, _Place, int]] = []
+    found: list[tuple[float, _TextSpan, int]] = []
     for num_words, columns in index.by_words.items():
         if places := _places(text, num_words + MORE_WORDS):
             found += _alike(places, index, columns)
@@ -178,7 +178,7 @@ def put_in(text: str, misses: Sequence[NearMiss]) -> str:
     return text
 
 
-class _Place(NamedTuple):
+class _TextSpan(NamedTuple):
     """A stretch of a text that is compared with the hotwords."""
 
     start: int
@@ -215,8 +215,8 @@ def _index(hotwords: tuple[Hotword, ...]) -> _Index:
 
 
 def _alike(
-    places: Sequence[_Place], index: _Index, columns: Sequence[int]
-) -> Iterator[tuple[float, _Place, int]]:
+    places: Sequence[_TextSpan], index: _Index, columns: Sequence[int]
+) -> Iterator[tuple[float, _TextSpan, int]]:
     """Yield similarity, place and hotword, the closest pairs first, for `columns` of the index."""
     heard = [place.letters for place in places]
     similar = (
@@ -229,7 +229,7 @@ def _alike(
         yield float(shares[at]), places[rows[at]], columns[found[at]]
 
 
-def _places(text: str, most_words: int) -> list[_Place]:
+def _places(text: str, most_words: int) -> list[_TextSpan]:
     """Return the runs of words without punctuation between them."""
     words = list(_WORD.finditer(findable(text)))
     is_joined = [not _PAUSE.search(text[one.end() : two.start()]) for one, two in pairwise(words)]
@@ -245,7 +245,7 @@ def _places(text: str, most_words: int) -> list[_Place]:
             bare = _SIBILANT.sub(lambda last: "k" if last[0] == "x" else "", letters)
             endings = {letters: ""} if possessive else {bare: "'s", letters: ""}
             found += [
-                _Place(word.start(), end, heard, ending)
+                _TextSpan(word.start(), end, heard, ending)
                 for heard, ending in endings.items()
                 if len(heard) >= LEAST_LETTERS
             ]

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
     ModelKind,
     Need,
     ScorerHook,
-    Tensor,
+    TensorInfo,
 )
 from conch.families.options import Rule, option
 from conch.families.search import (
@@ -32,40 +32,40 @@ WEIGHTS = Path(__file__).parent / "weights"
 OFFLINE = ("ctc_encoder", "ctc_decoder")
 LIVE = ("ctc_streaming_encoder", "ctc_streaming_decoder")
 
-ENCODER = Component(
+ENCODER = ComponentInfo(
     name="ctc_encoder",
     role="waveform to log probabilities",
     title="CTC",
     step="encode",
     inputs=(SEGMENT,),
     outputs=(
-        Tensor("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
-        Tensor(
+        TensorInfo("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
+        TensorInfo(
             "log_probs_lens", "INT32", (1,), "frames that the segment fills; the rest is padding"
         ),
     ),
 )
-STREAMING_ENCODER = Component(
+STREAMING_ENCODER = ComponentInfo(
     name="ctc_streaming_encoder",
     role="live audio to log probabilities",
     title="CTC, live",
     step="encode",
     inputs=(PIECE,),
     outputs=(
-        Tensor(
+        TensorInfo(
             "log_probs",
             "FP32",
             (-1, -1),
             "[frames, units] that these samples complete; with END all remaining ones",
         ),
-        Tensor("log_probs_lens", "INT32", (1,), "number of frames; 0 if none is complete"),
-        Tensor(
+        TensorInfo("log_probs_lens", "INT32", (1,), "number of frames; 0 if none is complete"),
+        TensorInfo(
             "speech_probs",
             "FP32",
             (-1,),
             "probability of anything but blank and space in each frame",
         ),
-        Tensor("frame_samples", "INT32", (1,), "samples of a frame"),
+        TensorInfo("frame_samples", "INT32", (1,), "samples of a frame"),
         BEHIND,
     ),
     is_stream=True,
@@ -80,25 +80,25 @@ _HYPOTHESES = hypotheses(
     "frame",
 )
 
-DECODER = Component(
+DECODER = ComponentInfo(
     name="ctc_decoder",
     role="log probabilities to text",
     title="CTC",
     step="decode",
     inputs=(
         *frames("log_probs"),
-        Tensor("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
+        TensorInfo("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
     ),
     outputs=(
         *_HYPOTHESES,
-        Tensor(
+        TensorInfo(
             "text_scores",
             "FP32",
             (-1,),
             "log probability of each text given the audio, over all alignments; for an empty text"
             " that of blanks alone; -inf for a text too long for the frames (scoring)",
         ),
-        Tensor(
+        TensorInfo(
             "lattice",
             "BYTES",
             (1,),
@@ -108,7 +108,7 @@ DECODER = Component(
     ),
     parameters={**PARAMETERS, "lattice": bool},
 )
-STREAMING_DECODER = Component(
+STREAMING_DECODER = ComponentInfo(
     name="ctc_streaming_decoder",
     role="live log probabilities to the text so far",
     title="CTC, live",

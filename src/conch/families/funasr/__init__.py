@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
     ModelKind,
-    Tensor,
+    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import Above, Other, Rule
@@ -36,15 +36,15 @@ LANGUAGES = ("zh", "en", "yue", "ja", "ko")
 """Languages of SenseVoice."""
 
 _TEXT = (
-    Tensor("hypotheses", "BYTES", (1,), "the text; it may be empty"),
-    Tensor("scores", "FP32", (1,), "sum of the log probabilities of its units"),
-    Tensor("words", "BYTES", (-1,), "words of the text"),
+    TensorInfo("hypotheses", "BYTES", (1,), "the text; it may be empty"),
+    TensorInfo("scores", "FP32", (1,), "sum of the log probabilities of its units"),
+    TensorInfo("words", "BYTES", (-1,), "words of the text"),
     *WORD_TIMES,
-    Tensor(
+    TensorInfo(
         "word_confidences", "FP32", (-1,), "geometric mean of the probabilities of the word's units"
     ),
 )
-_OF_RECORDINGS = Component(
+_OF_RECORDINGS = ComponentInfo(
     name=PARAFORMER,
     role="waveform to text",
     title="Paraformer",
@@ -71,27 +71,27 @@ FAMILY = Family(
     components=(
         _OF_RECORDINGS,
         replace(_OF_RECORDINGS, name=ONLINE, title="Paraformer, online", package=_ONLINE_PACKAGE),
-        Component(
+        ComponentInfo(
             name=LIVE[0],
             role="live audio to units",
             title="Paraformer, live",
             step="encode",
             inputs=(PIECE,),
             outputs=(
-                Tensor(
+                TensorInfo(
                     UNITS,
                     "FP32",
                     (-1, -1),
                     "[frames, 2] of the chunks that these samples complete, one frame per 60 ms: "
                     "the number of the unit that is found in it, or 0, and its log probability",
                 ),
-                Tensor(f"{UNITS}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
+                TensorInfo(f"{UNITS}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
                 BEHIND,
             ),
             is_stream=True,
             package=_ONLINE_PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name=LIVE[1],
             role="live units to the text so far",
             title="Paraformer, live",
@@ -102,7 +102,7 @@ FAMILY = Family(
             is_stream=True,
             package=_ONLINE_PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name=SENSE_VOICE,
             role="waveform to text, language and emotion",
             title="SenseVoice",
@@ -115,15 +115,17 @@ FAMILY = Family(
                     lm_scores="0",
                     word_confidences="geometric mean of the probabilities of the word's units",
                 ),
-                Tensor("language", "BYTES", (1,), "code of the language that is heard, or empty"),
-                Tensor(
+                TensorInfo(
+                    "language", "BYTES", (1,), "code of the language that is heard, or empty"
+                ),
+                TensorInfo(
                     "language_probability",
                     "FP32",
                     (1,),
                     "its probability among those of the model; NaN if it was asked for",
                 ),
-                Tensor("emotion", "BYTES", (1,), "how it is said, such as happy, or empty"),
-                Tensor("event", "BYTES", (1,), "what is heard, such as laughter, or empty"),
+                TensorInfo("emotion", "BYTES", (1,), "how it is said, such as happy, or empty"),
+                TensorInfo("event", "BYTES", (1,), "what is heard, such as laughter, or empty"),
             ),
             parameters={**PARAMETERS, "itn": bool},
             is_one_by_one=True,

@@ -29,7 +29,7 @@ _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shif
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontEnd:
+class LowRateFeatures:
     num_mels: int
     window: int
     """Frames of 10 ms in a joined one."""
@@ -49,12 +49,12 @@ class FrontEnd:
 class FunasrFolder:
     network: Path
     header: GraphHeader
-    front_end: FrontEnd
+    front_end: LowRateFeatures
     tokens: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paraformer(FunasrFolder):
+class ParaformerFolder(FunasrFolder):
     num_ends: int
     """Units behind the text that the model was taught to find."""
     embedder: Path | None
@@ -67,7 +67,7 @@ class Paraformer(FunasrFolder):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SenseVoice(FunasrFolder):
+class SenseVoiceFolder(FunasrFolder):
     languages: Mapping[str, int]
     """Numbers of the languages, and of auto."""
     text_forms: tuple[int, int]
@@ -75,7 +75,7 @@ class SenseVoice(FunasrFolder):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineParaformer(FunasrFolder):
+class OnlineParaformerFolder(FunasrFolder):
     """An online Paraformer, whose encoder takes the features."""
 
     decoder: Path
@@ -165,7 +165,7 @@ def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
 
 
 @readable()
-def read_paraformer(folder: Path, precision: str) -> Paraformer:
+def read_paraformer(folder: Path, precision: str) -> ParaformerFolder:
     """Return what the folder of a Paraformer holds; see `Reader`.
 
     It has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or `tokens.txt` and
@@ -177,7 +177,7 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
     num_inputs = 3 if embedder else 2
     network, header = _network(folder, precision, "Paraformer", ("paraformer", num_inputs, 2))
     front_end, conf = _front_end(folder, network, header)
-    return Paraformer(
+    return ParaformerFolder(
         network=network,
         header=header,
         front_end=front_end,
@@ -188,7 +188,7 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
 
 
 @readable()
-def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
+def read_sense_voice(folder: Path, precision: str) -> SenseVoiceFolder:
     """Read a folder as that of a Paraformer, or one with symbols in a `.bpe.model`."""
     network, header = _network(folder, precision, "SenseVoice", ("sense_voice_ctc", 4, 1))
     front_end, _ = _front_end(folder, network, header)
@@ -199,7 +199,7 @@ def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
         is_there = key in header.metadata
         return whole_number(header, network, key, least=0) if is_there else default
 
-    return SenseVoice(
+    return SenseVoiceFolder(
         network=network,
         header=header,
         front_end=front_end,
@@ -210,7 +210,7 @@ def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
 
 
 @readable()
-def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
+def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformerFolder:
     """Read a Paraformer's folder with `decoder.onnx` too; `model.onnx` may be `encoder.onnx`."""
     names = ("encoder", "decoder") if files_in(folder, "*encoder*.onnx") else ("model", "decoder")
     network, decoder = (chosen_file(folder, name, precision) for name in names)
@@ -235,7 +235,7 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
     ]
     if any(len(shape) != 2 for shape in caches):
         raise UnfitModelError(f"its {decoder.name} does not say how much it keeps of a stream")
-    return OnlineParaformer(
+    return OnlineParaformerFolder(
         network=network,
         decoder=decoder,
         header=header,
@@ -282,7 +282,9 @@ def _width(network: Path, header: GraphHeader) -> int | None:
     return whole_number(header, network, "vocab_size") if has_metadata else None
 
 
-def _front_end(folder: Path, network: Path, header: GraphHeader) -> tuple[FrontEnd, dict[str, Any]]:
+def _front_end(
+    folder: Path, network: Path, header: GraphHeader
+) -> tuple[LowRateFeatures, dict[str, Any]]:
     """Return how features are made, and what `config.yaml` says; nothing of metadata."""
     x = header.inputs[0]
     size = x.dims[-1] if len(x.dims) == 3 and isinstance(x.dims[-1], int) else 0
@@ -321,7 +323,7 @@ def _front_end(folder: Path, network: Path, header: GraphHeader) -> tuple[FrontE
             f"takes {size or 'any'} features, and {window} frames of {num_mels} filters are "
             f"{wanted}: they are of different models"
         )
-    return FrontEnd(
+    return LowRateFeatures(
         num_mels=num_mels, window=window, shift=shift, neg_mean=means[0], inv_stddev=means[1]
     ), conf
 

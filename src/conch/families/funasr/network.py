@@ -7,27 +7,27 @@ import numpy as np
 from conch.component.arrays import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
 from conch.component.onnx import open_network, run_options, session_options
-from conch.families.funasr.folder import Folder, FrontEnd, FunasrFolder, Reader
+from conch.families.funasr.folder import Folder, FunasrFolder, LowRateFeatures, Reader
 from conch.families.search.graphs import TYPES, NamesFolder, folder_of
 
 _FULL_SCALE = 32768
 """Sample of the value 1 in these models."""
 
 
-def features_of(front_end: FrontEnd, waveform: FloatArray) -> FloatArray:
+def features_of(front_end: LowRateFeatures, waveform: FloatArray) -> FloatArray:
     """Return float32 `[ceil(frames / shift), window * num_mels]` at 16 kHz; none below 25 ms."""
     frames = fbank_of(front_end).whole(waveform)
     return normalised(front_end, joined(frames, front_end.window, front_end.shift))
 
 
-def fbank_of(front_end: FrontEnd) -> KaldiFbank:
+def fbank_of(front_end: LowRateFeatures) -> KaldiFbank:
     """Return the frames of a new stream of samples in [-1, 1]."""
     options = default_options(front_end.num_mels)
     options.frame_opts.window_type = "hamming"
     return KaldiFbank(front_end.num_mels, options, _FULL_SCALE)
 
 
-def normalised(front_end: FrontEnd, frames: FloatArray) -> FloatArray:
+def normalised(front_end: LowRateFeatures, frames: FloatArray) -> FloatArray:
     """Return joined frames, float32 `[frames, window * num_mels]`, as the model takes them."""
     settings = front_end.neg_mean, front_end.inv_stddev
     mean, scale = (np.array(item, np.float32) for item in settings)

@@ -18,8 +18,8 @@ from conch.component.kaldi_fbank import FRAME_S
 from conch.component.onnx import open_network, session_options
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.tensors import checked_frames, outputs_of
-from conch.families.funasr import ONLINE, UNITS, folder
-from conch.families.funasr.folder import read_online_paraformer
+from conch.families.funasr import ONLINE, UNITS
+from conch.families.funasr.folder import OnlineParaformerFolder, read_online_paraformer
 from conch.families.funasr.network import fbank_of, normalised, opened_folder
 from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter, has_spaces, words_of_units
 from conch.families.search.graphs import DecoderConfig, LiveConfig
@@ -35,7 +35,7 @@ _TAIL_S = 0.9
 
 
 class OnlineNetworks:
-    def __init__(self, found: folder.OnlineParaformer, threads: int) -> None:
+    def __init__(self, found: OnlineParaformerFolder, threads: int) -> None:
         self.front_end = found.front_end
         self.frame_s = self.front_end.shift * FRAME_S
         self.scale = np.float32(math.sqrt(found.size))
@@ -61,7 +61,7 @@ class OnlineNetworks:
         states, _, weights, *_ = self._encoder.run(None, feed)
         return [*zip(states, weights, strict=True)]
 
-    def decode(self, jobs: Sequence[tuple["OnlineStream", "Chunk"]]) -> None:
+    def decode(self, jobs: Sequence[tuple["OnlineStream", "FiredChunk"]]) -> None:
         """Name the units of chunks with the same number of them, and keep the next caches."""
         streams, chunks = zip(*jobs, strict=True)
         states = np.stack([chunk.states for chunk in chunks])
@@ -80,7 +80,7 @@ class OnlineNetworks:
             ]
 
 
-class Chunk(NamedTuple):
+class FiredChunk(NamedTuple):
     """A chunk of a stream whose units have no names yet."""
 
     rows: FloatArray
@@ -144,7 +144,7 @@ class OnlineStream:
         self._chunks += 1
         return heard
 
-    def fire(self, states: FloatArray, weights: FloatArray) -> Chunk:
+    def fire(self, states: FloatArray, weights: FloatArray) -> FiredChunk:
         """Return the chunk that was taken, with its units; arguments are those of its frames."""
         places, found = [], []
         for place in range(CHUNK):
@@ -162,7 +162,7 @@ class OnlineStream:
             # The frames in front are before the audio.
             rows, order = rows[RIGHT:], np.arange(len(at))
             at = np.maximum(at - RIGHT - order, 0) + order
-        return Chunk(rows, at, np.array(found, np.float32), states)
+        return FiredChunk(rows, at, np.array(found, np.float32), states)
 
 
 def heard_units(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -> list[FloatArray]:
@@ -195,7 +195,7 @@ def positions(first: int, count: int, size: int) -> FloatArray:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-class OnlineParaformer(UnitWriter):
+class OnlineParaformerComponent(UnitWriter):
     """Hears each segment as a stream."""
 
     def __init__(self, config: DecoderConfig) -> None:

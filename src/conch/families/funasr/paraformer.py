@@ -110,7 +110,7 @@ class UnitWriter(RowByRow):
         """Return the units of float32 `[samples]`, 16 kHz; raise an OptionError for `hotwords`."""
 
 
-class Paraformer(UnitWriter):
+class ParaformerComponent(UnitWriter):
     """Finds all units of a segment at once."""
 
     def __init__(self, config: DecoderConfig) -> None:

@@ -19,7 +19,7 @@ class _OneCall(Recogniser[Array]):
         return waveform
 
 
-class Paraformer(_OneCall):
+class ParaformerRecogniser(_OneCall):
     """The words are known in any case."""
 
     def __init__(self, component: str) -> None:
@@ -38,7 +38,7 @@ class Paraformer(_OneCall):
         return Decoded(nbest, {nbest[0].text: words_of(outputs, start or 0.0)})
 
 
-class SenseVoice(_OneCall):
+class SenseVoiceRecogniser(_OneCall):
     """The words of all hypotheses are known in any case."""
 
     encoder = SENSE_VOICE
@@ -71,6 +71,6 @@ class OnlineFirstPass(SearchFirstPass):
     frames = UNITS
 
 
-PARAFORMER_RECOGNISER = Paraformer(PARAFORMER)
-ONLINE_RECOGNISER = Paraformer(ONLINE)
-SENSE_VOICE_RECOGNISER = SenseVoice()
+PARAFORMER_RECOGNISER = ParaformerRecogniser(PARAFORMER)
+ONLINE_RECOGNISER = ParaformerRecogniser(ONLINE)
+SENSE_VOICE_RECOGNISER = SenseVoiceRecogniser()

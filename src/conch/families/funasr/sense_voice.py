@@ -20,7 +20,7 @@ NUM_TAGS = 4
 _UNKNOWN = {"emo_unknown", "event_unk", "nospeech"}
 
 
-class SenseVoice(RowByRow):
+class SenseVoiceComponent(RowByRow):
     """Writes segments by the searches of CTC."""
 
     def __init__(self, config: FolderConfig) -> None:

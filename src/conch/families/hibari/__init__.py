@@ -1,6 +1,13 @@
 """hibari: an English voice of 14 MB, with a front end of its own. Apache-2.0."""
 
-from conch.families.family import Component, Family, Synthesizer, Tensor, Voice, WeightsPackage
+from conch.families.family import (
+    ComponentInfo,
+    Family,
+    Synthesizer,
+    TensorInfo,
+    Voice,
+    WeightsPackage,
+)
 from conch.families.speech import acoustic, vocoder
 
 PACKAGE = WeightsPackage(what="hibari voice", module="hibari", distribution="hibari-tts")
@@ -10,16 +17,16 @@ SPECTRUM_FRAMES = 27
 """Frames on each side that a frame of the spectrum hears: nine convolutions of seven frames."""
 MAX_TOKENS = 1500
 
-TEXT_FRONTEND = Component(
+TEXT_FRONTEND = ComponentInfo(
     name="text_frontend",
     role="a sentence to the sounds that it is spoken with",
     title="Front end",
     step="read",
-    inputs=(Tensor("text", "BYTES", (1,), "one sentence, UTF-8, at most 10,000 bytes"),),
+    inputs=(TensorInfo("text", "BYTES", (1,), "one sentence, UTF-8, at most 10,000 bytes"),),
     outputs=(
-        Tensor("phonemes", "BYTES", (1,), "the sounds, for people; empty if it has none"),
-        Tensor("tokens", "INT32", (-1,), "the sounds for `acoustic`; none if it has none"),
-        Tensor(
+        TensorInfo("phonemes", "BYTES", (1,), "the sounds, for people; empty if it has none"),
+        TensorInfo("tokens", "INT32", (-1,), "the sounds for `acoustic`; none if it has none"),
+        TensorInfo(
             "spans",
             "INT32",
             (-1, 4),

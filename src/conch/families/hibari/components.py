@@ -18,9 +18,9 @@ from conch.families.hibari import FRAME_SAMPLES, MAX_TOKENS, PACKAGE, SAMPLE_RAT
 from conch.families.speech.graphs import (
     ACOUSTIC,
     VOCODER,
-    Network,
     Stretch,
     VoiceConfig,
+    VoiceNetwork,
     replace_nodes,
     sounds_of,
 )
@@ -169,7 +169,7 @@ def dequantize(graph: Any) -> None:
     replace_nodes(graph, kept)
 
 
-HIBARI = Network(
+HIBARI = VoiceNetwork(
     package=PACKAGE,
     folder="assets",
     file="hibari.onnx",
@@ -181,7 +181,7 @@ HIBARI = Network(
 )
 
 
-class Acoustic(RowByRow):
+class HibariAcoustic(RowByRow):
     def __init__(self, config: VoiceConfig) -> None:
         self._session = HIBARI.open(config, ACOUSTIC)
 
@@ -202,7 +202,7 @@ class Acoustic(RowByRow):
         }
 
 
-class Vocoder(RowByRow):
+class HibariVocoder(RowByRow):
     """Makes the waveform of frames, which equals that part of the whole."""
 
     def __init__(self, config: VoiceConfig) -> None:

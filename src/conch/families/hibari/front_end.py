@@ -106,7 +106,7 @@ PAUSES = frozenset(';:,.!?—…"()“” ')
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ReadableWord:
     """A word that can be read, and its place in the text."""
 
     text: str
@@ -114,7 +114,7 @@ class Word:
     end: int
 
 
-def words_of(text: str) -> list[Word]:
+def words_of(text: str) -> list[ReadableWord]:
     """Return the words of a text that have a reading; spaces and control characters part them.
 
     A sentence in capitals is not one of abbreviations, whose letters would be read.
@@ -122,7 +122,7 @@ def words_of(text: str) -> list[Word]:
     if text.isupper() and len(text.split()) >= SHOUTED:
         text = _lower(text)
     found = [
-        Word("".join(map(_character, _composed(item[0]))), *item.span())
+        ReadableWord("".join(map(_character, _composed(item[0]))), *item.span())
         for item in re.finditer(r"[^\s\x00-\x1f\x7f-\x9f]+", text)
     ]
     around = ["", *(word.text for word in found), ""]
@@ -204,7 +204,7 @@ class FrontEndConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class PhonemeSpan:
     """Words of a text that were read together, and their sounds."""
 
     first: int
@@ -248,17 +248,19 @@ class FrontEnd(RowByRow):
             "spans": np.array(spans, np.int32).reshape(-1, 4),
         }
 
-    def _spoken(self, words: Sequence[Word], *, normalizes: bool) -> Iterator[Spoken]:
+    def _spoken(self, words: Sequence[ReadableWord], *, normalizes: bool) -> Iterator[PhonemeSpan]:
         """Yield the sounds of words; those that are read as one, such as 7:30 pm, together."""
         parts = [(number, part) for number, word in enumerate(words) for part in word.text.split()]
         text = " ".join(part for _, part in parts)
         read = self._sounds(self._normalize(text) if normalizes else text)
-        before: Spoken | None = None
+        before: PhonemeSpan | None = None
         for first, last, begin, end in aligned([part for _, part in parts], [w for w, _ in read]):
             sounds = " ".join(phonemes for _, phonemes in read[begin:end] if phonemes)
-            spoken = Spoken(parts[first][0], parts[last][0], sounds)
+            spoken = PhonemeSpan(parts[first][0], parts[last][0], sounds)
             if before and spoken.first <= before.last:
-                spoken = Spoken(before.first, spoken.last, f"{before.phonemes} {sounds}".strip())
+                spoken = PhonemeSpan(
+                    before.first, spoken.last, f"{before.phonemes} {sounds}".strip()
+                )
             elif before:
                 yield before
             before = spoken

@@ -4,7 +4,14 @@ The library of Vosk hangs where kaldifst was imported before it. So nothing here
 `conch.decoding.graph`.
 """
 
-from conch.families.family import Component, Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
+from conch.families.family import (
+    ComponentInfo,
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    WeightsPackage,
+)
 from conch.families.options import Above, Rule
 from conch.families.search import (
     DEFAULT_WHEN,
@@ -34,7 +41,7 @@ FAMILY = Family(
     name="kaldi",
     title="Kaldi",
     components=(
-        Component(
+        ComponentInfo(
             name=DECODER,
             role="waveform to text",
             title="Kaldi",
@@ -44,7 +51,7 @@ FAMILY = Family(
             parameters=PARAMETERS,
             package=PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name=STREAMING_DECODER,
             role="live audio to the text so far",
             title="Kaldi, live",

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Family,
     KnownFile,
     KnownModel,
     Synthesizer,
-    Tensor,
+    TensorInfo,
     Voice,
     WeightsPackage,
 )
@@ -56,20 +56,22 @@ OPENAI_NAMES = {
 }
 
 ACOUSTIC, VOCODER = acoustic("kokoro_acoustic", PACKAGE), vocoder("kokoro_vocoder", PACKAGE)
-VOICE_STYLE = Component(
+VOICE_STYLE = ComponentInfo(
     name="voice_style",
     role="a recording of a voice to the voice of an acoustic model that is nearest to it",
     title="Voice",
     step="voice",
     inputs=(
-        Tensor("waveform", "FP32", (-1,), "3 to 20 s, 16 kHz", is_optional=True),
-        Tensor(
+        TensorInfo("waveform", "FP32", (-1,), "3 to 20 s, 16 kHz", is_optional=True),
+        TensorInfo(
             "embedding", "FP32", (-1,), "of `speaker_embedding`, in its place", is_optional=True
         ),
     ),
     outputs=(
-        Tensor("style", "BYTES", (1,), "what the parameter `voice` of its acoustic model takes"),
-        Tensor("similarity", "FP32", (1,), "cosine of how the recording and the voice sound"),
+        TensorInfo(
+            "style", "BYTES", (1,), "what the parameter `voice` of its acoustic model takes"
+        ),
+        TensorInfo("similarity", "FP32", (1,), "cosine of how the recording and the voice sound"),
     ),
     is_one_by_one=True,
     package=replace(SPEAKERS, beside=PACKAGE),

@@ -23,9 +23,9 @@ from conch.families.kokoro import (
 from conch.families.speech.graphs import (
     ACOUSTIC,
     VOCODER,
-    Network,
     Stretch,
     VoiceConfig,
+    VoiceNetwork,
     replace_nodes,
     sounds_of,
 )
@@ -145,7 +145,7 @@ def freeze(graph: Any) -> None:
     replace_nodes(graph, [split, *kept])
 
 
-KOKORO = Network(
+KOKORO = VoiceNetwork(
     package=PACKAGE,
     folder="",
     file=NETWORK,
@@ -157,7 +157,7 @@ KOKORO = Network(
 )
 
 
-class Acoustic(RowByRow):
+class KokoroAcoustic(RowByRow):
     def __init__(self, config: KokoroConfig) -> None:
         self._session = KOKORO.open(config, ACOUSTIC)
         self._styles = opened_styles(config.model)
@@ -178,7 +178,7 @@ class Acoustic(RowByRow):
         return style[np.newaxis]
 
 
-class Vocoder(RowByRow):
+class KokoroVocoder(RowByRow):
     def __init__(self, config: KokoroConfig) -> None:
         self._session = KOKORO.open(config, VOCODER)
 

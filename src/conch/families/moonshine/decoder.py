@@ -22,10 +22,10 @@ from conch.families.moonshine.network import (
     FRAME_SAMPLES,
     MAX_S,
     Advance,
+    DecoderStep,
     Hypotheses,
     MoonshineConfig,
     MoonshineDecoder,
-    Step,
 )
 from conch.families.moonshine.search import Searched, Token, beam_search, greedy_search
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
@@ -48,7 +48,7 @@ LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
 _NOTE = "♪"
-_Answer = Search[Step, Advance, Outputs]
+_Answer = Search[DecoderStep, Advance, Outputs]
 
 
 class MoonshineTokens:
@@ -92,7 +92,7 @@ class MoonshineDecoderConfig(MoonshineConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _DecodeRequest:
     hidden: FloatArray
     beam_size: int
     nbest: int
@@ -124,38 +124,38 @@ class DecoderComponent:
         return [outputs.result() for outputs in started]
 
     def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
-        job = self._job(row)
+        request = self._request(row)
         if error := reason():
             raise error
         # Here, so that the others' next step does not wait for it.
-        hypotheses = self._model.begin(job.hidden)
-        if job.aligned is not None:
-            search = self._aligned(hypotheses, len(job.hidden), job.aligned)
-        elif job.scored is not None:
-            search = self._scored(hypotheses, job.scored)
+        hypotheses = self._model.begin(request.hidden)
+        if request.aligned is not None:
+            search = self._aligned(hypotheses, len(request.hidden), request.aligned)
+        elif request.scored is not None:
+            search = self._scored(hypotheses, request.scored)
         else:
-            search = self._decoded(hypotheses, job)
+            search = self._decoded(hypotheses, request)
         return self._in_flight.start(search, reason)
 
     def close(self) -> None:
         """Answer the rows that have started, and stop the threads."""
         self._in_flight.close()
 
-    def _decoded(self, hypotheses: Hypotheses, job: _Job) -> _Answer:
-        found = yield from self._searched(hypotheses, job)
-        return partial(self._nbest, job, found)
+    def _decoded(self, hypotheses: Hypotheses, request: _DecodeRequest) -> _Answer:
+        found = yield from self._searched(hypotheses, request)
+        return partial(self._nbest, request, found)
 
-    def _nbest(self, job: _Job, found: Searched) -> Outputs:
+    def _nbest(self, request: _DecodeRequest, found: Searched) -> Outputs:
         best = found.ended[0]
         if found.wanted_nothing is not None and not self._is_heard(best, found.wanted_nothing):
             nothing = nbest_outputs([("", found.wanted_nothing)], LANGUAGE, math.nan)
             return nothing | words_outputs([])
         scored: dict[str, float] = {}
-        for token in found.ended[: job.beam_size]:
+        for token in found.ended[: request.beam_size]:
             # Of two tokenisations of the same text, keep the better one.
             scored.setdefault(self._text(token), token.average * best.length)
-        words = self._words(list(best), len(job.hidden)) if job.align else []
-        nbest = [*scored.items()][: job.nbest]
+        words = self._words(list(best), len(request.hidden)) if request.align else []
+        nbest = [*scored.items()][: request.nbest]
         return nbest_outputs(nbest, LANGUAGE, math.nan) | words_outputs(words)
 
     def _is_heard(self, best: Token, nothing: float) -> bool:
@@ -170,12 +170,14 @@ class DecoderComponent:
         is_probable = best.average >= config.least_log_prob and nothing <= config.nothing_log_prob
         return is_latin and is_probable and _NOTE not in text
 
-    def _searched(self, hypotheses: Hypotheses, job: _Job) -> Generator[Step, Advance, Searched]:
-        config, beam_size, seconds = self._config, job.beam_size, len(job.hidden) * FRAME_S
-        if job.said is not None:
-            return (yield from greedy_search(hypotheses, seconds, job.draft, job.said, RUN))
+    def _searched(
+        self, hypotheses: Hypotheses, request: _DecodeRequest
+    ) -> Generator[DecoderStep, Advance, Searched]:
+        config, beam_size, seconds = self._config, request.beam_size, len(request.hidden) * FRAME_S
+        if request.said is not None:
+            return (yield from greedy_search(hypotheses, seconds, request.draft, request.said, RUN))
         if beam_size == 1:
-            found = yield from greedy_search(hypotheses, seconds, job.draft)
+            found = yield from greedy_search(hypotheses, seconds, request.draft)
         else:
             found = yield from beam_search(hypotheses, beam_size, seconds)
         text = self._text(found.ended[0])
@@ -212,7 +214,7 @@ class DecoderComponent:
     def _aligned(self, hypotheses: Hypotheses, num_frames: int, ids: list[int]) -> _Answer:
         if not ids:
             return lambda: words_outputs([])
-        said = yield Step(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
+        said = yield DecoderStep(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
         probs = np.exp(said.target_log_probs[0]).tolist()
         return lambda: words_outputs(self._timed(ids, probs, said.attention[0], num_frames))
 
@@ -222,7 +224,7 @@ class DecoderComponent:
         for text in texts:
             ids = text or [END]
             hypotheses.keep(0)
-            said = yield Step(hypotheses, [[START, *ids[:-1]]], [0], targets=[ids])
+            said = yield DecoderStep(hypotheses, [[START, *ids[:-1]]], [0], targets=[ids])
             scores.append(float(said.target_log_probs.sum()))
         return lambda: {"text_scores": np.array(scores, dtype=np.float32)}
 
@@ -234,10 +236,10 @@ class DecoderComponent:
             )
         return ids
 
-    def _job(self, row: Row) -> _Job:
+    def _request(self, row: Row) -> _DecodeRequest:
         hidden, num_frames = hidden_states(row, self._model.size, FRAME_S, MAX_S)
         _check_language(row)
-        return _Job(
+        return _DecodeRequest(
             hidden[:num_frames],
             row.count("beam_size", 5, MAX_BEAM),
             row.count("nbest", 1, MAX_BEAM),

@@ -98,7 +98,7 @@ class MoonshineDecoder:
         cross = self._cross.run_with_ort_values(self._cross_names, inputs)
         return Hypotheses(cross, self._steps[0].no_past)
 
-    def advance(self, steps: Sequence["Step"]) -> list[Advance]:
+    def advance(self, steps: Sequence["DecoderStep"]) -> list[Advance]:
         """Make the steps of different hypotheses, which are independent; after an error, none."""
         found: list[tuple[Advance, Sequence[OrtValue]]] = []
         while len(found) < len(steps):
@@ -134,7 +134,7 @@ class Hypotheses:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class DecoderStep:
     """Tokens that are added to the hypotheses of a segment, which replace those of the step before.
 
     The log probability of each of `targets`, by default of `ids`, is wanted after each of `ids`.
@@ -189,7 +189,7 @@ class _Steps:
         }
         self._absent = absent_cross | absent_past | absent
 
-    def __call__(self, steps: Sequence[Step]) -> list[tuple[Advance, Sequence[OrtValue]]]:
+    def __call__(self, steps: Sequence[DecoderStep]) -> list[tuple[Advance, Sequence[OrtValue]]]:
         """Return what the steps of at most `most` segments say, and their new past."""
         counts = [step.num_tokens for step in steps]
         places = [
@@ -228,7 +228,7 @@ class _Steps:
         return advances
 
 
-def _first(steps: Sequence[Step]) -> Sequence[Step]:
+def _first(steps: Sequence[DecoderStep]) -> Sequence[DecoderStep]:
     """Return the first steps, at least one: as many as one call takes."""
     totals = accumulate(step.num_tokens for step in steps)
     fit = sum(1 for total in totals if total <= _MOST_TOKENS)

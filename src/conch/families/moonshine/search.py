@@ -7,7 +7,7 @@ import numpy as np
 
 from conch.component.arrays import FloatArray
 from conch.families.moonshine import END, START
-from conch.families.moonshine.network import Advance, Hypotheses, Step
+from conch.families.moonshine.network import Advance, DecoderStep, Hypotheses
 
 TOKENS_PER_S = 6.5
 """Tokens of a second of audio beyond which a text repeats itself; speech has up to 4.2."""
@@ -65,7 +65,7 @@ def beam_search(
     seconds: float,
     no_repeat: int = 0,
     pruned: float = PRUNED,
-) -> Generator[Step, Advance, Searched]:
+) -> Generator[DecoderStep, Advance, Searched]:
     """Yield each step of the search over a segment, and return its hypotheses.
 
     A hypothesis is finished by the end of text among the `beam_size` best continuations. The search
@@ -78,7 +78,7 @@ def beam_search(
     twice; 0 is for any.
     """
     most = int(TOKENS_PER_S * seconds) + MORE_TOKENS
-    found = yield Step(hypotheses, [[START]], [0], num_best=2 * beam_size)
+    found = yield DecoderStep(hypotheses, [[START]], [0], num_best=2 * beam_size)
     wanted_nothing = _wanted_nothing(found)
     alive: list[Token | None] = [None]
     ended: list[Token] = []
@@ -105,7 +105,7 @@ def beam_search(
         if is_settled or not alive or length == most:
             break
         ids = [[token.id] for token in alive if token]
-        found = yield Step(hypotheses, ids, parents, num_best=2 * beam_size)
+        found = yield DecoderStep(hypotheses, ids, parents, num_best=2 * beam_size)
     # Nothing has ended where a text would never end, or where all that could follow is banned.
     ended = ended or [token for token in alive or before if token]
     return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
@@ -117,7 +117,7 @@ def greedy_search(
     draft: Sequence[int],
     said: Sequence[int] = (),
     run: int = 0,
-) -> Generator[Step, Advance, Searched]:
+) -> Generator[DecoderStep, Advance, Searched]:
     """Yield each step of a search with a beam of one over a segment, and return its text.
 
     The text begins with the tokens of `said`. Those of `draft` probably follow: they are verified
@@ -131,7 +131,7 @@ def greedy_search(
     most = max(int(TOKENS_PER_S * seconds) + MORE_TOKENS, len(said) + 1)
     given, tried = [START, *said], draft[: most - len(said) - 1]
     targets = [[*said, *tried, END]]
-    found = yield Step(hypotheses, [[*given, *tried]], [0], num_best=2, targets=targets)
+    found = yield DecoderStep(hypotheses, [[*given, *tried]], [0], num_best=2, targets=targets)
     wanted_nothing = None if said else _wanted_nothing(found)
     text: Token | None = None
     for place, item in enumerate(said):
@@ -154,7 +154,7 @@ def greedy_search(
             hypotheses.keep(hypotheses.length - len(tried) + verified)
         at = _next(draft, at + verified, text.id)
         given, tried = [text.id], draft[at : at + TRIED][: most - text.length - 1]
-        found = yield Step(hypotheses, [[*given, *tried]], [0], num_best=2)
+        found = yield DecoderStep(hypotheses, [[*given, *tried]], [0], num_best=2)
 
 
 def _next(draft: Sequence[int], at: int, chosen: int) -> int:

@@ -1,21 +1,28 @@
 """N-gram language models: the probability of a text by its words."""
 
-from conch.families.family import Component, Family, FamilyHooks, Need, ScorerHook, Tensor
+from conch.families.family import (
+    ComponentInfo,
+    Family,
+    FamilyHooks,
+    Need,
+    ScorerHook,
+    TensorInfo,
+)
 
-RESCORER = Component(
+RESCORER = ComponentInfo(
     name="rescorer",
     role="texts to language-model scores",
     title="N-gram",
     step="rescore",
-    inputs=(Tensor("hypotheses", "BYTES", (-1,), "texts to score"),),
+    inputs=(TensorInfo("hypotheses", "BYTES", (-1,), "texts to score"),),
     outputs=(
-        Tensor(
+        TensorInfo(
             "lm_scores",
             "FP32",
             (-1,),
             "log probability of each text's words, with the end of the sentence",
         ),
-        Tensor("num_words", "INT32", (-1,), "words as the language model counts them"),
+        TensorInfo("num_words", "INT32", (-1,), "words as the language model counts them"),
     ),
 )
 

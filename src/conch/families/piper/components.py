@@ -17,9 +17,9 @@ from conch.families.piper.folder import SPEAKER, PiperVoice, read_cut, read_voic
 from conch.families.speech.graphs import (
     ACOUSTIC,
     VOCODER,
-    Network,
     Stretch,
     VoiceConfig,
+    VoiceNetwork,
     replace_nodes,
     sounds_of,
 )
@@ -69,14 +69,14 @@ def _wrong(takes: str, sent: str) -> OptionError:
     return OptionError(f"option 'voice' takes {takes}; sent: {sent!r:.100}")
 
 
-class _Network(Network):
+class _PiperNetwork(VoiceNetwork):
     """A network that is looked through when its graphs are made: that takes 100 MB."""
 
     def write(self, source: Path, folder: Path) -> None:
         cut = read_cut(source)
         first = (cut.inputs, (cut.latents, cut.durations))
         second = ((cut.latents, *cut.others), (cut.audio,))
-        Network.write(replace(self, acoustic=first, vocoder=second), source, folder)
+        VoiceNetwork.write(replace(self, acoustic=first, vocoder=second), source, folder)
 
 
 def feed_noise(graph: Any) -> None:
@@ -116,7 +116,7 @@ def tell_channels(graph: Any) -> None:
     graph.input[0].CopyFrom(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
 
-NETWORK = _Network(
+NETWORK = _PiperNetwork(
     package=PACKAGE,
     folder="",
     file="",
@@ -130,7 +130,7 @@ NETWORK = _Network(
 """Network of any voice, whose file the parameter `model` names."""
 
 
-class Acoustic(RowByRow):
+class PiperAcoustic(RowByRow):
     def __init__(self, config: VoiceConfig) -> None:
         self._voices, self._symbols = Voices(config, ACOUSTIC), symbols()
 
@@ -154,7 +154,7 @@ class Acoustic(RowByRow):
         }
 
 
-class Vocoder(RowByRow):
+class PiperVocoder(RowByRow):
     """Makes the waveform of frames, which equals that part of the whole."""
 
     def __init__(self, config: VoiceConfig) -> None:

@@ -24,7 +24,7 @@ LOCAL = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class NetworkCut:
     """Where a network of VITS is cut into what a sentence needs once, and its decoder."""
 
     inputs: tuple[str, ...]
@@ -126,7 +126,7 @@ def _voice(path: Path) -> PiperVoice:
     return voice
 
 
-def read_cut(path: Path) -> Cut:
+def read_cut(path: Path) -> NetworkCut:
     """Return where a network is cut, by the shape of its graph: exports name it differently."""
     # Where it is needed: it takes a second to import.
     import onnx
@@ -150,7 +150,7 @@ def read_cut(path: Path) -> Cut:
     rates, reach = _reach(path, graph.node, latents)
     if audio not in rates or not before.isdisjoint(INPUTS) or begins[0].input[1] not in sizes:
         raise _unfit(path, f"its decoder needs more than its latent, {latents}")
-    return Cut(
+    return NetworkCut(
         inputs=inputs,
         others=tuple(before.intersection(inputs)),
         latents=latents,

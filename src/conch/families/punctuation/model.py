@@ -41,7 +41,7 @@ _WINDOW = 128
 _BATCH_WORDS = 2048
 
 
-class Word(NamedTuple):
+class WordSpan(NamedTuple):
     """A word and where it stands, in characters of the text."""
 
     start: int
@@ -53,14 +53,14 @@ class Word(NamedTuple):
     """After the last letter or digit."""
 
 
-def words_of(text: str) -> list[Word]:
+def words_of(text: str) -> list[WordSpan]:
     """Return what stands between spaces and has a letter or a digit."""
     found = []
     for token in _TOKEN.finditer(text):
         core = _CORE.search(token.group())
         if core:
             start = token.start()
-            found.append(Word(start, token.end(), start + core.start(), start + core.end()))
+            found.append(WordSpan(start, token.end(), start + core.start(), start + core.end()))
     return found
 
 
@@ -76,7 +76,7 @@ def plain(word: str) -> str:
     return _DIGIT.sub("0", letters)
 
 
-class Vocabulary:
+class HashedVocabulary:
     def __init__(self, words: Sequence[str]) -> None:
         """`words` are as `plain` returns them."""
         self.words = tuple(words)
@@ -112,7 +112,7 @@ class PunctuatorConfig:
     """CPU threads of one call; the network is too small for more."""
 
 
-class Labels(NamedTuple):
+class WordLabels(NamedTuple):
     """What the network says of the words of a text."""
 
     marks: NDArray[np.int64]
@@ -142,7 +142,7 @@ class PunctuationModel:
         self._session = open_network("the punctuation model", path, options)
         described = self._session.get_modelmeta().custom_metadata_map
         try:
-            self._vocabulary = Vocabulary(json.loads(described["words"]))
+            self._vocabulary = HashedVocabulary(json.loads(described["words"]))
             self.inside: dict[str, str] = json.loads(described["inside"])
             self._reach, self._end = int(described["reach"]), float(described["end"])
         except (KeyError, ValueError) as error:
@@ -150,10 +150,10 @@ class PunctuationModel:
                 f"{path} is not a graph of lab.training.punctuation.export: it lacks {error}"
             ) from error
 
-    def label(self, texts: Sequence[Sequence[str]]) -> list[Labels]:
+    def label(self, texts: Sequence[Sequence[str]]) -> list[WordLabels]:
         """Return the labels of each text's words, as of one window; its windows overlap."""
         found = [
-            Labels(np.zeros(len(words), np.int64), np.zeros(len(words), np.int64))
+            WordLabels(np.zeros(len(words), np.int64), np.zeros(len(words), np.int64))
             for words in texts
         ]
         features = [self._vocabulary.features([plain(word) for word in words]) for words in texts]

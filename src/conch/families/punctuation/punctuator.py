@@ -10,10 +10,10 @@ from conch.families.punctuation.model import (
     LOWER,
     MARKS,
     UPPER,
-    Labels,
     PunctuationModel,
     PunctuatorConfig,
-    Word,
+    WordLabels,
+    WordSpan,
     plain,
     words_of,
 )
@@ -98,7 +98,7 @@ def is_bare(text: str) -> bool:
 
 
 def written(
-    text: str, words: Sequence[Word], labels: Labels, inside: Mapping[str, str]
+    text: str, words: Sequence[WordSpan], labels: WordLabels, inside: Mapping[str, str]
 ) -> tuple[str, list[Span]]:
     """Return a text with the marks and cases of its words, and a span for each word that changed.
 
@@ -111,7 +111,7 @@ def written(
 
 
 def _changes(
-    text: str, words: Sequence[Word], labels: Labels, inside: Mapping[str, str]
+    text: str, words: Sequence[WordSpan], labels: WordLabels, inside: Mapping[str, str]
 ) -> Iterator[TextEdit]:
     begins = True
     cores = [text[word.core_start : word.core_end] for word in words]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from conch.families.family import Tensor
+from conch.families.family import TensorInfo
 from conch.families.options import GIVEN, Rule
 
 DEFAULT_WHEN = {"task": "transcribe", "languages": "", "prompt": ""}
@@ -23,61 +23,61 @@ PARAMETERS: dict[str, type] = {
 """Numbers are texts: a call inside Triton carries no fractions."""
 LIVE_PARAMETERS: dict[str, type] = {**PARAMETERS, "is_over": bool}
 WORD_TIMES = tuple(
-    Tensor(name, "FP32", (-1,), "seconds from the segment's start")
+    TensorInfo(name, "FP32", (-1,), "seconds from the segment's start")
     for name in ("word_starts", "word_ends")
 )
 
 
 def hypotheses(
     scores: str, am_scores: str, lm_scores: str, word_confidences: str
-) -> tuple[Tensor, ...]:
+) -> tuple[TensorInfo, ...]:
     """Return the outputs of a decoder of segments; the arguments are meanings of tensors."""
     return (
-        Tensor(
+        TensorInfo(
             "hypotheses",
             "BYTES",
             (-1,),
             "n-best texts, best first; no two are equal, one may be empty",
         ),
-        Tensor("scores", "FP32", (-1,), scores),
-        Tensor("am_scores", "FP32", (-1,), am_scores),
-        Tensor("lm_scores", "FP32", (-1,), lm_scores),
-        Tensor("num_words", "INT32", (-1,), "words of each text"),
-        Tensor("words", "BYTES", (-1,), "words of all texts, one text after the other"),
+        TensorInfo("scores", "FP32", (-1,), scores),
+        TensorInfo("am_scores", "FP32", (-1,), am_scores),
+        TensorInfo("lm_scores", "FP32", (-1,), lm_scores),
+        TensorInfo("num_words", "INT32", (-1,), "words of each text"),
+        TensorInfo("words", "BYTES", (-1,), "words of all texts, one text after the other"),
         *WORD_TIMES,
-        Tensor("word_confidences", "FP32", (-1,), word_confidences),
+        TensorInfo("word_confidences", "FP32", (-1,), word_confidences),
     )
 
 
-def live_hypotheses(name: str, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def live_hypotheses(name: str, outputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
     """Return the outputs of a decoder of live audio: those of the decoder `name`, and `stable`."""
     first, *others = outputs
     return (
         replace(first, meaning=f"as `{name}`, for the utterance so far"),
         *(replace(item, meaning=f"as `{name}`") for item in others),
-        Tensor(
+        TensorInfo(
             "stable", "BYTES", (1,), "the beginning of the best text that no later frame changes"
         ),
     )
 
 
-def frames(name: str, *, is_live: bool = False) -> tuple[Tensor, ...]:
+def frames(name: str, *, is_live: bool = False) -> tuple[TensorInfo, ...]:
     """Return the inputs of a decoder: an encoder's output `name` and its length."""
     if is_live:
         lens = "number of frames; with 0 the width is free"
         return (
-            Tensor(name, "FP32", (-1, -1), "the next frames, or none"),
-            Tensor(f"{name}_lens", "INT32", (1,), lens),
+            TensorInfo(name, "FP32", (-1, -1), "the next frames, or none"),
+            TensorInfo(f"{name}_lens", "INT32", (1,), lens),
         )
     return (
-        Tensor(name, "FP32", (-1, -1), "as the encoder returned it"),
-        Tensor(f"{name}_lens", "INT32", (1,), "as the encoder returned it"),
+        TensorInfo(name, "FP32", (-1, -1), "as the encoder returned it"),
+        TensorInfo(f"{name}_lens", "INT32", (1,), "as the encoder returned it"),
     )
 
 
-SEGMENT = Tensor("waveform", "FP32", (-1,), "one segment, at most 40 s")
-BEHIND = Tensor("behind_samples", "INT32", (1,), "samples whose frames come with a later chunk")
-PIECE = Tensor(
+SEGMENT = TensorInfo("waveform", "FP32", (-1,), "one segment, at most 40 s")
+BEHIND = TensorInfo("behind_samples", "INT32", (1,), "samples whose frames come with a later chunk")
+PIECE = TensorInfo(
     "waveform",
     "FP32",
     (-1,),

@@ -42,7 +42,7 @@ STEPS_AGAIN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _EncodedStep:
     """A step that was heard and not read yet."""
 
     waveform: Array
@@ -98,7 +98,7 @@ class SearchFirstPass(FirstPass):
         """Id of the stream in encoder and search."""
         self._called: float | None = None
         """Time of the components' last call, on the monotonic clock; None if they keep no state."""
-        self._step: _Step | None = None
+        self._step: _EncodedStep | None = None
         self._behind_s = 0.0
         """Seconds of audio before the open utterance whose frames come with it."""
         self._leaving: set[asyncio.Task[None]] = set()
@@ -128,7 +128,7 @@ class SearchFirstPass(FirstPass):
                 raise
             utterance, place = await self._begin_again(utterance, calls, ends=ends)
             heard = await encode(place)
-        self._step = _Step(waveform, heard, place)
+        self._step = _EncodedStep(waveform, heard, place)
         return utterance, heard.speech
 
     async def read(

@@ -2,25 +2,32 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, FamilyHooks, Need, Tensor, WeightsPackage
+from conch.families.family import (
+    ComponentInfo,
+    Family,
+    FamilyHooks,
+    Need,
+    TensorInfo,
+    WeightsPackage,
+)
 from conch.families.options import GIVEN, Below, Other, Rule, option
 
 PACKAGE = WeightsPackage("VAD model", "silero_vad", "silero-vad")
 
-VAD = Component(
+VAD = ComponentInfo(
     name="vad",
     role="where is speech?",
     title="Speech",
     step="find speech",
     inputs=(
-        Tensor(
+        TensorInfo(
             "waveform",
             "FP32",
             (-1,),
             "the samples that follow those of the last call; an incomplete last frame is padded "
             "with zeros",
         ),
-        Tensor(
+        TensorInfo(
             "state",
             "FP32",
             (-1,),
@@ -29,13 +36,13 @@ VAD = Component(
         ),
     ),
     outputs=(
-        Tensor(
+        TensorInfo(
             "speech_probs",
             "FP32",
             (-1,),
             "probability of speech in each frame of 512 samples (32 ms)",
         ),
-        Tensor(
+        TensorInfo(
             "state",
             "FP32",
             (-1,),

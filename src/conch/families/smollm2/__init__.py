@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Family,
     FamilyHooks,
     Need,
     ScorerHook,
-    Tensor,
+    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import Rule, option
@@ -23,14 +23,14 @@ PACKAGE = WeightsPackage(
 GRAPH = "scores.onnx"
 """In the model's folder, what scores texts in int8 on a CPU."""
 
-RESCORER = Component(
+RESCORER = ComponentInfo(
     name="neural_rescorer",
     role="texts to scores of a neural language model",
     title="Neural",
     step="rescore",
     inputs=(
-        Tensor("hypotheses", "BYTES", (-1,), "texts to score, of any length"),
-        Tensor(
+        TensorInfo("hypotheses", "BYTES", (-1,), "texts to score, of any length"),
+        TensorInfo(
             "context",
             "BYTES",
             (1,),
@@ -40,14 +40,14 @@ RESCORER = Component(
         ),
     ),
     outputs=(
-        Tensor(
+        TensorInfo(
             "lm_scores",
             "FP32",
             (-1,),
             "log probability of each text's tokens after the context, without its end; for an "
             "empty text that of the end",
         ),
-        Tensor("num_words", "INT32", (-1,), "words as `rescorer` counts them"),
+        TensorInfo("num_words", "INT32", (-1,), "words as `rescorer` counts them"),
     ),
     package=PACKAGE,
 )

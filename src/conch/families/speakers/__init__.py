@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
@@ -13,7 +13,7 @@ from conch.families.family import (
     KnownModel,
     Need,
     RecordingHook,
-    Tensor,
+    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import GIVEN, Above, Other, Rule, option
@@ -38,17 +38,17 @@ MOST_SPEAKERS = 64
 MOST_KNOWN_TEXT = 8_000_000
 """Characters of known_speakers: 64 embeddings take 70,000, and what they are made of the others."""
 
-_SEGMENT = Tensor("waveform", "FP32", (-1,), "one segment, at most 30 s")
+_SEGMENT = TensorInfo("waveform", "FP32", (-1,), "one segment, at most 30 s")
 
-SEGMENTATION = Component(
+SEGMENTATION = ComponentInfo(
     name="speaker_segmentation",
     role="windows of a waveform to who speaks when among at most three",
     title="Turns",
     step="label",
     inputs=(
         _SEGMENT,
-        Tensor("starts", "INT32", (-1,), "first sample of each window"),
-        Tensor(
+        TensorInfo("starts", "INT32", (-1,), "first sample of each window"),
+        TensorInfo(
             "ends",
             "INT32",
             (-1,),
@@ -56,7 +56,7 @@ SEGMENTATION = Component(
         ),
     ),
     outputs=(
-        Tensor(
+        TensorInfo(
             "log_probs",
             "FP32",
             (-1, -1, 7),
@@ -69,18 +69,20 @@ SEGMENTATION = Component(
     package=PACKAGE,
 )
 
-EMBEDDING = Component(
+EMBEDDING = ComponentInfo(
     name="speaker_embedding",
     role="pieces of a waveform to what the voice sounds like",
     title="Voices",
     step="label",
     inputs=(
         _SEGMENT,
-        Tensor("starts", "INT32", (-1,), "first sample of each piece"),
-        Tensor("ends", "INT32", (-1,), "sample behind each piece; at least 400, at most 2 s later"),
+        TensorInfo("starts", "INT32", (-1,), "first sample of each piece"),
+        TensorInfo(
+            "ends", "INT32", (-1,), "sample behind each piece; at least 400, at most 2 s later"
+        ),
     ),
     outputs=(
-        Tensor(
+        TensorInfo(
             "embeddings",
             "FP32",
             (-1, -1),

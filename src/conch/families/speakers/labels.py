@@ -39,7 +39,7 @@ LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
 
 
-class Labels:
+class SpeakerLabels:
     """The labels of voices, by their numbers: names of known speakers, and letters of the others.
 
     A voice has a letter until it is known, and then its name. Letters are given when they are asked
@@ -183,7 +183,7 @@ async def label(
     )
     keys = [*dict.fromkeys((channel, voice) for _, channel, voice in in_order)]
     heard_voices = [sounds[channel][voice] for channel, voice in keys]
-    labels = Labels(known_speakers_of(options.known_speakers))
+    labels = SpeakerLabels(known_speakers_of(options.known_speakers))
     labels.learn(np.array(heard_voices), [least[channel] for channel, _ in keys])
     called = [*map(labels.of, range(len(keys)))]
     numbers = {key: number for number, key in enumerate(keys)}
@@ -278,7 +278,7 @@ class PartLabels:
 
     def __init__(self, options: RecognitionOptions) -> None:
         self._is_by_channel, (_, self._most) = is_by_channel(options), numbers_of(options)
-        self._labels = Labels(known_speakers_of(options.known_speakers))
+        self._labels = SpeakerLabels(known_speakers_of(options.known_speakers))
         self._channels: list[int] = []
         """Channel of each voice."""
         self._sums: list[FloatArray] = []

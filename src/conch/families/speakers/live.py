@@ -44,7 +44,7 @@ REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
 """How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
 
 
-class Piece(NamedTuple):
+class EmbeddedPiece(NamedTuple):
     """What was embedded, and whose voice it was taken for; -1 for nobody's."""
 
     frame: float
@@ -77,7 +77,7 @@ class HeardPieces:
         return self.seconds >= SURE_S
 
 
-def heard_of(pieces: Sequence[Piece]) -> HeardPieces:
+def heard_of(pieces: Sequence[EmbeddedPiece]) -> HeardPieces:
     embeddings, seconds, before = (
         np.array([getattr(piece, name) for piece in pieces])
         for name in ("embedding", "seconds", "voice")
@@ -174,7 +174,7 @@ class LiveVoices:
         """Runs that may go on, by their voices."""
         self.runs: list[Run] = []
         """Settled runs, in the order of their ends."""
-        self.pieces: list[Piece] = []
+        self.pieces: list[EmbeddedPiece] = []
         """Pieces, evenly chosen, as many as are clustered."""
         self._stride = self._num_pieces = 0
 
@@ -218,7 +218,7 @@ class LiveVoices:
             voice = given.get(solo.speaker, -1)
             if voice >= 0 and embedding @ unit(self._sums[voice]) >= cosines.learnt:
                 self._sums[voice] = self._sums[voice] + embedding * solo.seconds
-            self._keep(Piece(float(solo.frames.mean()), solo.seconds, voice, embedding))
+            self._keep(EmbeddedPiece(float(solo.frames.mean()), solo.seconds, voice, embedding))
 
     def regroup(self, *, is_line: bool = False) -> None:
         """Cluster the voices anew, in up to 50 ms: one that was taken for two becomes one."""
@@ -323,7 +323,7 @@ class LiveVoices:
             scores[speaker] = np.where(likely >= least, likely, -np.inf)
         return one_to_one(scores)
 
-    def _keep(self, piece: Piece) -> None:
+    def _keep(self, piece: EmbeddedPiece) -> None:
         self._num_pieces += 1
         if self._num_pieces & ((1 << self._stride) - 1):
             return
@@ -362,7 +362,7 @@ class Relabelled:
 
 def relabelled(
     runs: Sequence[Run],
-    pieces: Sequence[Piece],
+    pieces: Sequence[EmbeddedPiece],
     *,
     is_line: bool,
     fewest: int = 1,

@@ -17,7 +17,7 @@ from conch.families.speakers import (
     MOST_SPEAKERS,
 )
 from conch.families.speakers.assignment import LEAST_S
-from conch.families.speakers.labels import KNOWN, LINE_KNOWN, Labels, active_in, embedded
+from conch.families.speakers.labels import KNOWN, LINE_KNOWN, SpeakerLabels, active_in, embedded
 from conch.families.speakers.live import (
     REGROUP_S,
     SETTLE_S,
@@ -51,7 +51,7 @@ LATE_S = 2.0
 """Audio that waits: of more, all but the latest window is left out."""
 
 
-class _Step(NamedTuple):
+class _AudioStep(NamedTuple):
     start: int
     """First sample."""
     waveform: Array
@@ -70,11 +70,11 @@ class LiveLabels:
         self._fewest, self._most = number or options.min_speakers, number or options.max_speakers
         self._calls, self._waits = calls, not options.adaptive
         self._voices = LiveVoices(min(self._most, MOST_SPEAKERS))
-        self._steps: deque[_Step] = deque()
+        self._steps: deque[_AudioStep] = deque()
         self._end = self._heard = 0
         """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
         self._windows = self._line_windows = 0
-        self._labels = Labels(known_speakers_of(options.known_speakers))
+        self._labels = SpeakerLabels(known_speakers_of(options.known_speakers))
         self._told: list[str] = []
         """Labels of the settled runs, as they were sent."""
         self._task: asyncio.Task[None] | None = None
@@ -88,7 +88,7 @@ class LiveLabels:
 
     def hear(self, waveform: Array, speech_probs: Array) -> None:
         # A copy: a view would keep the whole chunk.
-        self._steps.append(_Step(self._end, waveform.copy(), speech_probs))
+        self._steps.append(_AudioStep(self._end, waveform.copy(), speech_probs))
         self._end += len(waveform)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._catch_up())

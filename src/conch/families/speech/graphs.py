@@ -43,7 +43,7 @@ def unchanged(graph: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class VoiceNetwork:
     """A network in a file of ONNX, and where it is cut."""
 
     package: WeightsPackage

@@ -1,12 +1,12 @@
 """Transducers as icefall and NeMo export them for sherpa-onnx."""
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
     ModelKind,
-    Tensor,
+    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import Above, Rule
@@ -43,24 +43,24 @@ FAMILY = Family(
     name="transducer",
     title="Transducer",
     components=(
-        Component(
+        ComponentInfo(
             name="transducer_encoder",
             role="waveform to frames",
             title="Transducer",
             step="encode",
             inputs=(SEGMENT,),
             outputs=(
-                Tensor(
+                TensorInfo(
                     FRAMES,
                     "FP32",
                     (-1, -1),
                     "[frames, size], one frame per 40 ms, or 80 ms of NeMo's",
                 ),
-                Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
+                TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
             ),
             package=PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name="transducer_decoder",
             role="frames to text",
             title="Transducer",
@@ -70,27 +70,27 @@ FAMILY = Family(
             parameters=PARAMETERS,
             package=PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name="transducer_streaming_encoder",
             role="live audio to frames",
             title="Transducer, live",
             step="encode",
             inputs=(PIECE,),
             outputs=(
-                Tensor(
+                TensorInfo(
                     FRAMES,
                     "FP32",
                     (-1, -1),
                     "[frames, size] of the chunks that these samples complete; with END all "
                     "remaining ones",
                 ),
-                Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
+                TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
                 BEHIND,
             ),
             is_stream=True,
             package=PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name="transducer_streaming_decoder",
             role="live frames to the text so far",
             title="Transducer, live",

@@ -32,10 +32,10 @@ _MOST_UNITS = 10
 
 
 @dataclass(slots=True)  # frozen, it would take twice as long to make
-class Spoken:
+class EmittedUnit:
     """A unit of a hypothesis, and all before it."""
 
-    before: "Spoken | None"
+    before: "EmittedUnit | None"
     unit: int
     frame: int
     log_prob: float
@@ -44,8 +44,8 @@ class Spoken:
 
     def __iter__(self) -> Iterator[tuple[int, int, float]]:
         """Iterate over number, frame and log probability of the units, the first one first."""
-        found: list[Spoken] = []
-        item: Spoken | None = self
+        found: list[EmittedUnit] = []
+        item: EmittedUnit | None = self
         while item:
             found.append(item)
             item = item.before
@@ -56,7 +56,7 @@ class _Hypothesis(NamedTuple):
     score: float
     """Log probability of the units, plus what guides add."""
     context: Context
-    last: Spoken | None = None
+    last: EmittedUnit | None = None
     key: int = 0
     """Hash of the units."""
     guided: Guided = Guided()
@@ -196,7 +196,7 @@ class TransducerSearch:
         return _Hypothesis(
             score,
             self._joint.predictor.after(item.context, unit),
-            Spoken(item.last, unit, item.at, log_prob, item.length + 1),
+            EmittedUnit(item.last, unit, item.at, log_prob, item.length + 1),
             hash((item.key, unit)),
             guided,
             item.at + step,

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Family,
     FamilyHooks,
     Hook,
     KnownFile,
     KnownModel,
     Need,
-    Tensor,
+    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import Rule, option
@@ -25,15 +25,15 @@ PACKAGE = WeightsPackage(
 WINDOW_S = 8.0
 """Audio that the model hears."""
 
-END_OF_TURN = Component(
+END_OF_TURN = ComponentInfo(
     name="end_of_turn",
     role="waveform to whether the speaker has finished",
     title="End of turn",
     step="find speech",
     inputs=(
-        Tensor("waveform", "FP32", (-1,), "the utterance so far with the pause, its last 8 s"),
+        TensorInfo("waveform", "FP32", (-1,), "the utterance so far with the pause, its last 8 s"),
     ),
-    outputs=(Tensor("probability", "FP32", (1,), "that the speaker has finished"),),
+    outputs=(TensorInfo("probability", "FP32", (1,), "that the speaker has finished"),),
     is_one_by_one=True,
     package=PACKAGE,
 )

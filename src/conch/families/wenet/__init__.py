@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
     ModelKind,
-    Tensor,
+    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import option
@@ -31,13 +31,13 @@ PACKAGE = WeightsPackage("WeNet model", "", "", "conch serve --wenet FOLDER")
 FRAMES = "frames"
 RESCORE = "own_rescore"
 
-_FRAMES = Tensor(
+_FRAMES = TensorInfo(
     FRAMES,
     "FP32",
     (-1, -1),
     "[frames, units + size]: log probabilities of the units, then what the decoder hears",
 )
-_LENS = Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 if none is complete")
+_LENS = TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 if none is complete")
 _HYPOTHESES = hypotheses(
     scores="the order of the texts: `am_scores` plus hotwords; with `own_rescore` that times the "
     "model's weight of CTC, plus the log probability by the attention decoders",
@@ -62,7 +62,7 @@ FAMILY = Family(
     name="wenet",
     title="WeNet",
     components=(
-        Component(
+        ComponentInfo(
             name=OFFLINE[0],
             role="waveform to frames",
             title="WeNet",
@@ -71,7 +71,7 @@ FAMILY = Family(
             outputs=(_FRAMES, _LENS),
             package=PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name=OFFLINE[1],
             role="frames to text",
             title="WeNet",
@@ -81,7 +81,7 @@ FAMILY = Family(
             parameters={**PARAMETERS, RESCORE: bool},
             package=PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name=LIVE[0],
             role="live audio to frames",
             title="WeNet, live",
@@ -90,14 +90,14 @@ FAMILY = Family(
             outputs=(
                 _FRAMES,
                 _LENS,
-                Tensor("speech_probs", "FP32", (-1,), "as `ctc_streaming_encoder`"),
-                Tensor("frame_samples", "INT32", (1,), "samples of a frame"),
+                TensorInfo("speech_probs", "FP32", (-1,), "as `ctc_streaming_encoder`"),
+                TensorInfo("frame_samples", "INT32", (1,), "samples of a frame"),
                 BEHIND,
             ),
             is_stream=True,
             package=PACKAGE,
         ),
-        Component(
+        ComponentInfo(
             name=LIVE[1],
             role="live frames to the text so far",
             title="WeNet, live",
