@@ -28,7 +28,7 @@ def with_tables(text: str) -> str:
 
 def _rows(tensors: tuple[TensorInfo, ...]) -> Iterator[str]:
     def what(tensor: TensorInfo) -> tuple[str, str]:
-        kind = f"{tensor.kind} {list(tensor.dims)}"
+        kind = f"{tensor.datatype} {list(tensor.dims)}"
         return kind + (", optional" if tensor.is_optional else ""), tensor.meaning
 
     for (kind, meaning), alike in groupby(tensors, what):

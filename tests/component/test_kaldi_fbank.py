@@ -22,11 +22,11 @@ def probe(folder: Path, mel: int, normalize_type: str) -> dict[str, str]:
     graph.gives(graph.takes("x", "N", MELS, "T"), "out", "N", MELS, "T")
     graph.gives(graph.takes("length", "N", **lens), "lens", "N", **lens)
     graph = decoder.graph
-    graph.takes("y", "N", "U", kind=TensorProto.INT32)
-    count = graph.takes("n", "N", kind=TensorProto.INT32)
+    graph.takes("y", "N", "U", elem_type=TensorProto.INT32)
+    count = graph.takes("n", "N", elem_type=TensorProto.INT32)
     h, c = (graph.takes(name, 1, "N", 4) for name in "hc")
     graph.gives(graph.op("Transpose", h, perm=[1, 2, 0]), "out", "N", 4, "U")
-    graph.gives(count, "lens", "N", kind=TensorProto.INT32)
+    graph.gives(count, "lens", "N", elem_type=TensorProto.INT32)
     graph.gives(h, "next_h", 1, "N", 4)
     graph.gives(c, "next_c", 1, "N", 4)
     graph = joiner.graph

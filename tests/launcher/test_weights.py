@@ -65,7 +65,7 @@ def test_a_model_of_two_packages_needs_both(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, absent: str
 ) -> None:
     gone = replace(MOONSHINE if absent == "the first" else TOKENIZER, module="no_such_package")
-    package = gone if absent == "the first" else replace(MOONSHINE, beside=gone)
+    package = gone if absent == "the first" else replace(MOONSHINE, also_needs=gone)
     monkeypatch.setattr(loaded_models, "optional", lambda: dict.fromkeys(COMPONENTS, package))
     with caplog.at_level("INFO", "conch.launcher"):
         assert not {*COMPONENTS} & {*with_weights(ServerConfig()).models}

@@ -38,4 +38,4 @@ def _configured(specs: Any) -> list[tuple[str, str, list[int], bool]]:
 
 
 def _declared(specs: Sequence[TensorInfo]) -> list[tuple[str, str, list[int], bool]]:
-    return [(item.name, item.kind, list(item.dims), item.is_optional) for item in specs]
+    return [(item.name, item.datatype, list(item.dims), item.is_optional) for item in specs]

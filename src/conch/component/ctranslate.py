@@ -26,7 +26,7 @@ class CTranslate2Config(DeviceConfig):
 
 
 def load_ctranslate2(
-    kind: Callable[..., Model],
+    model_class: Callable[..., Model],
     folder: Path,
     config: CTranslate2Config,
     compute_type: str,
@@ -40,7 +40,7 @@ def load_ctranslate2(
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     be_nice(config.nice)
     try:
-        model = kind(
+        model = model_class(
             str(folder),
             device=config.device,
             device_index=config.device_index,

@@ -64,8 +64,8 @@ class KaldiFbank:
         """Return frames, float32 `[end - start, num_mels]`, and drop those before them."""
         self._online.pop(start - self._first)
         self._first = start
-        found = [self._online.get_frame(index) for index in range(start, end)]
-        return np.array(found, np.float32).reshape(end - start, self._num_mels)
+        rows = [self._online.get_frame(index) for index in range(start, end)]
+        return np.array(rows, np.float32).reshape(end - start, self._num_mels)
 
     def whole(self, waveform: FloatArray) -> FloatArray:
         """Return the frames of a stream that is one waveform, float32 `[frames, num_mels]`."""
@@ -95,8 +95,8 @@ class NemoMel:
         if not self.is_normalised:
             return self.stream().whole(waveform)
         log = np.log(self._stream(has_log=False).whole(waveform) + np.float32(_GUARD))
-        found: FloatArray = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
-        return found.astype(np.float32, copy=False)
+        normalised: FloatArray = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
+        return normalised.astype(np.float32, copy=False)
 
     def _stream(self, *, has_log: bool) -> KaldiFbank:
         options = icefall_options(self.num_mels)

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from conch.families.options import Rule, When
 
-Kind = Literal["FP32", "INT32", "BYTES"]
+DataType = Literal["FP32", "INT32", "BYTES"]
 ToText = Literal["find speech", "encode", "decode", "rescore", "write", "label"]
 """Where a component stands on the way of a recording to its text. Text steps write; what says who
 speaks labels."""
@@ -30,7 +30,7 @@ class TensorInfo:
     """An input or an output of a component, without the batch dimension in front."""
 
     name: str
-    kind: Kind
+    datatype: DataType
     dims: tuple[int, ...]
     """-1 where a size is open."""
     meaning: str
@@ -61,7 +61,7 @@ class WeightsPackage:
     """What pip calls the package."""
     command: str = ""
     """What installs it; empty for Conch's extra `server`."""
-    beside: "WeightsPackage | None" = None
+    also_needs: "WeightsPackage | None" = None
     """Another package that its models need too."""
     fetched: str = ""
     """Name of a model that `conch models get` fetches, in place of a package."""
@@ -87,7 +87,7 @@ class WeightsPackage:
     @property
     def lacking(self) -> "WeightsPackage | None":
         """The package of the two that is not installed; None if both are."""
-        return self if self.folder is None else self.beside and self.beside.lacking
+        return self if self.folder is None else self.also_needs and self.also_needs.lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,14 +375,14 @@ class FamilyHooks:
     @property
     def names(self) -> tuple[str, ...]:
         hooks = (*self.score_texts, *self.after_recording, *self.in_stream, self.end_of_turn)
-        asked = (hook.function for hook in hooks if hook)
+        by_options = (hook.function for hook in hooks if hook)
         hearing = (
             name
             for hook in self.after_recording
             for name in (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
         )
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
-        return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))
+        return (*by_decoder, *by_options, *filter(None, (self.find_speech, *hearing)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

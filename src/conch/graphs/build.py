@@ -232,14 +232,14 @@ def _spellings(
     beginnings = {spelling[:end] for spelling in alike for end in range(1, len(spelling))}
     first_extra = len(units.vocab) + 3  # after the units come `end` and the backoff
     seen: Counter[tuple[int, ...]] = Counter()
-    found = []
+    labelled = []
     for word, spelling in spelled:
         inputs = [unit + 1 for unit in spelling]
         if alike[spelling] > 1 or spelling in beginnings:
             inputs.append(first_extra + seen[spelling])
             seen[spelling] += 1
-        found.append((labels[word], tuple(inputs)))
-    return found
+        labelled.append((labels[word], tuple(inputs)))
+    return labelled
 
 
 def _lexicon_fst(
@@ -253,11 +253,11 @@ def _lexicon_fst(
     ]
     for word, inputs in spellings:
         state = loop
-        for place, label in enumerate(inputs):
-            is_last = place == len(inputs) - 1
+        for index, label in enumerate(inputs):
+            is_last = index == len(inputs) - 1
             target = loop if is_last else next_state
             next_state += not is_last
-            rows.append((state, label, EPSILON if place else word, target))
+            rows.append((state, label, EPSILON if index else word, target))
             state = target
     sources, ilabels, olabels, targets = np.array(rows).T
     costs = np.zeros(len(rows))
@@ -370,9 +370,9 @@ def _targets(
     for length in range(ngrams.shape[1], 0, -1):
         open_ = np.flatnonzero(targets < 0)
         rows = table.rows(ngrams[open_, ngrams.shape[1] - length :])
-        found = np.full(len(rows), -1)
-        found[rows >= 0] = states[length - 1][rows[rows >= 0]]
-        targets[open_] = found
-        left = (rows >= 0) & (found < 0)
+        matched = np.full(len(rows), -1)
+        matched[rows >= 0] = states[length - 1][rows[rows >= 0]]
+        targets[open_] = matched
+        left = (rows >= 0) & (matched < 0)
         skipped[open_[left]] += table.orders[length - 1].backoffs[rows[left]]
     return np.where(targets < 0, 0, targets), skipped

@@ -49,12 +49,12 @@ def test_a_failure_is_no_text_where_nothing_is_found_alone(tmp_path):
     assert found["hypotheses"].tolist() == [b""]
     graph, size = Graph(), len(funasr_toys.TOKENS)
     speech = graph.takes("speech", "N", "T", funasr_toys.WIDTH)
-    lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
+    lens = graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
     mean = graph.op("ReduceMean", speech, graph.ints(1, 2), keepdims=1)
     # More than an address space.
     logits = graph.op("Expand", mean, graph.ints(1, 2**46, size))
     graph.gives(logits, "logits", "N", "L", size)
-    graph.gives(lens, "token_num", "N", kind=TensorProto.INT32)
+    graph.gives(lens, "token_num", "N", elem_type=TensorProto.INT32)
     onnx.save(graph.model("toy"), folder / "model.onnx")
     with pytest.raises(Exception, match="allocate memory"):
         ParaformerComponent(DecoderConfig(model=str(folder)))([silent])

@@ -215,8 +215,7 @@ def _smoothed(rows: FloatArray) -> FloatArray:
     windows = sliding_window_view(
         np.pad(rows, ((0, 0), (side, side)), "symmetric"), _MEDIAN_FRAMES, axis=1
     )
-    found: FloatArray = np.partition(windows, side, axis=-1)[..., side]
-    return found
+    return np.asarray(np.partition(windows, side, axis=-1)[..., side])
 
 
 def _path_back(totals: FloatArray) -> list[tuple[int, int]]:

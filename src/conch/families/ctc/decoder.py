@@ -151,10 +151,10 @@ class CtcDecoder:
             return {"text_scores": scores.astype(np.float32)}
         search = self.new_search(row.parameters)
         search.advance(log_probs)
-        found = self.outputs(search.nbest(nbest_count(row.parameters), is_final=True))
+        outputs = self.outputs(search.nbest(nbest_count(row.parameters), is_final=True))
         if isinstance(search, GraphUtterance) and search.has_lattice:
-            return {**found, "lattice": bytes_array([search.lattice_text()])}
-        return found
+            return {**outputs, "lattice": bytes_array([search.lattice_text()])}
+        return outputs
 
     def _writes_none(self, texts: Sequence[str]) -> bool:
         """Return whether an export has units for none of the words, but for bytes of them."""
@@ -212,8 +212,8 @@ class CtcDecoder:
     ) -> list[Exception | None]:
         return [_error(search, item) for search, item in zip(searches, frames, strict=True)]
 
-    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        return outputs_of(found, self._frame_s)
+    def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
+        return outputs_of(hypotheses, self._frame_s)
 
 
 def _error(search: UtteranceSearch, frames: FloatArray) -> Exception | None:

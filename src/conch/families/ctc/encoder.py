@@ -74,8 +74,8 @@ class CtcStream:
 
 def streaming_encoder(config: CtcStreamingEncoderConfig) -> "CtcStreamingEncoder | CtcExportLive":
     """Return the encoder of Conch's recipe, or that of a folder."""
-    if found := opened_folder(config):
-        return CtcExportLive(found, config.threads, config.stream_ttl_s)
+    if model := opened_folder(config):
+        return CtcExportLive(model, config.threads, config.stream_ttl_s)
     return CtcStreamingEncoder(config)
 
 
@@ -112,12 +112,12 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
     def encode(self, streams: Sequence[CtcStream], /) -> list[FloatArray]:
         """Return log probabilities of each stream, float32 `[frames, units]`."""
         nothing = np.zeros((0, len(self._graph.vocabulary.texts)), np.float32)
-        found = [[nothing] for _ in streams]
-        while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
-            log_probs = self._step([streams[place] for place in ready])
-            for place, item in zip(ready, log_probs, strict=True):
-                found[place].append(item)
-        return [np.concatenate(items) for items in found]
+        encoded = [[nothing] for _ in streams]
+        while ready := [index for index, stream in enumerate(streams) if stream.has_chunk]:
+            log_probs = self._step([streams[index] for index in ready])
+            for index, item in zip(ready, log_probs, strict=True):
+                encoded[index].append(item)
+        return [np.concatenate(items) for items in encoded]
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
         return super().outputs(frames) | speech_outputs(frames, self._silent, self._frame)
@@ -145,10 +145,10 @@ class CtcEncoderConfig(RecordingsConfig):
 
 class CtcEncoder(RecordingEncoder):
     def __init__(self, config: CtcEncoderConfig) -> None:
-        found = opened_folder(config)
-        hears = CtcExport(found, config.threads) if found else CtcGraph(config, is_whole=True)
-        self.vocabulary = hears.vocabulary
-        super().__init__(hears, "log_probs", config.max_padding, config.max_batch_s)
+        model = opened_folder(config)
+        encoder = CtcExport(model, config.threads) if model else CtcGraph(config, is_whole=True)
+        self.vocabulary = encoder.vocabulary
+        super().__init__(encoder, "log_probs", config.max_padding, config.max_batch_s)
 
 
 def opened_folder(config: FolderConfig) -> CtcFolder | None:
@@ -162,9 +162,9 @@ def opened_folder(config: FolderConfig) -> CtcFolder | None:
 
 
 class CtcExport(ExportedEncoder):
-    def __init__(self, found: CtcFolder, threads: int) -> None:
-        self.vocabulary, self._blank = vocabulary_of_folder(found), found.blank
-        super().__init__(_graph(found.recordings, threads))
+    def __init__(self, model: CtcFolder, threads: int) -> None:
+        self.vocabulary, self._blank = vocabulary_of_folder(model), model.blank
+        super().__init__(_graph(model.recordings, threads))
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
         """Return log probabilities, those of the blank first."""
@@ -173,12 +173,12 @@ class CtcExport(ExportedEncoder):
 
 
 class CtcExportLive(LiveEncoder):
-    def __init__(self, found: CtcFolder, threads: int, stream_ttl_s: float) -> None:
-        vocabulary, self._blank = vocabulary_of_folder(found), found.blank
+    def __init__(self, model: CtcFolder, threads: int, stream_ttl_s: float) -> None:
+        vocabulary, self._blank = vocabulary_of_folder(model), model.blank
         self._silent = vocabulary.silent
-        self._size, self._frame = len(vocabulary.texts), found.frame_ms * SAMPLE_RATE // 1000
-        graph = _graph(found.live, threads) if found.live else None
-        super().__init__(graph, "log_probs", "ctc", str(found.folder), stream_ttl_s)
+        self._size, self._frame = len(vocabulary.texts), model.frame_ms * SAMPLE_RATE // 1000
+        graph = _graph(model.live, threads) if model.live else None
+        super().__init__(graph, "log_probs", "ctc", str(model.folder), stream_ttl_s)
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
         log_probs = _blank_first(frames, self._blank, self._size)

@@ -39,7 +39,7 @@ _WAVEFORM_FRAME = 320
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcFolder:
     folder: Path
-    kind: str
+    model_type: str
     """Name in the metadata, or what the model takes."""
     recordings: AcousticEncoder
     live: AcousticEncoder | None
@@ -57,19 +57,19 @@ class CtcFolder:
 
 
 def check_ctc(folder: Path) -> Found:
-    found = read_ctc(folder)
+    model = read_ctc(folder)
     return Found(
         None,
         size_of(folder),
-        family=f"CTC ({found.kind})" if found.kind else "CTC",
-        features=found.recordings.takes,
-        units=len(found.tokens),
-        is_live=found.live is not None,
+        family=f"CTC ({model.model_type})" if model.model_type else "CTC",
+        features=model.recordings.takes,
+        units=len(model.tokens),
+        is_live=model.live is not None,
     )
 
 
 def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
-    found = read_ctc(folder)
+    model = read_ctc(folder)
     return tuple(
         Network(
             part="streaming" if encoder.is_live else "model",
@@ -78,7 +78,7 @@ def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
             takes=f"{encoder.takes}: {encoder.settings}",
             keeper=LIVE[0] if encoder.is_live else "",
         )
-        for encoder in {item.path: item for item in (found.recordings, found.live) if item}.values()
+        for encoder in {item.path: item for item in (model.recordings, model.live) if item}.values()
     )
 
 
@@ -129,11 +129,11 @@ def _folder(
                 f"its {first.path.name} has a frame for {first.subsampling} of what it hears and "
                 f"its {other.path.name} for {other.subsampling}: they are of different models"
             )
-    kind = first.header.metadata.get("model_type", "")
-    is_nemo = kind in NEMO
+    model_type = first.header.metadata.get("model_type", "")
+    is_nemo = model_type in NEMO
     if width and isinstance(width[0], int):
         size = width[0]
-    elif kind == WENET or is_nemo:
+    elif model_type == WENET or is_nemo:
         size = whole_number(first.header, first.path, "vocab_size") + is_nemo
     else:
         raise UnfitModelError(f"its {first.path.name} does not say how many units it writes")
@@ -149,7 +149,7 @@ def _folder(
     check_distinct(symbols, tokens.name)
     return CtcFolder(
         folder=folder,
-        kind=kind or ("waveform" if first.features == "waveform" else ""),
+        model_type=model_type or ("waveform" if first.features == "waveform" else ""),
         recordings=first,
         live=encoders[-1] if encoders[-1].is_live else None,
         tokens=symbols,
@@ -161,11 +161,11 @@ def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     if path.name == TOKENS:
         return read_symbols(path, size, part)
     what = "list of symbols with numbers"
-    found = read_json(path, dict, what)
-    for text, unit in found.items():
+    entries = read_json(path, dict, what)
+    for text, unit in entries.items():
         if not isinstance(unit, int):
             raise UnfitModelError(f"its {path.name} is no {what}: {text!r:.40} has {unit!r:.40}")
-    numbers = {unit: text for text, unit in found.items()}
+    numbers = {unit: text for text, unit in entries.items()}
     if sorted(numbers) != [*range(size)]:
         raise UnfitModelError(
             f"its {path.name} has {len(numbers)} units and its {part} writes {size}: they are of "
@@ -177,17 +177,17 @@ def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
 
 def _pad_tokens(folder: Path) -> list[str]:
     """Return what the files of a tokenizer call the padding, as symbols are kept here."""
-    found = []
+    tokens = []
     for name in _TOKENIZERS:
         for path in files_in(folder, name):
             token = read_json(path, dict, "JSON object").get("pad_token")
             token = token.get("content") if isinstance(token, dict) else token
-            found.append(_BRACKETED.sub(r"<\1>", str(token)))
-    return found
+            tokens.append(_BRACKETED.sub(r"<\1>", str(token)))
+    return tokens
 
 
 def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
-    kind, x = header.metadata.get("model_type", ""), header.inputs[0]
+    model_type, x = header.metadata.get("model_type", ""), header.inputs[0]
     if len(x.dims) == 2 and len(header.inputs) == 1:
         return AcousticEncoder(
             path=path,
@@ -198,29 +198,31 @@ def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
             takes_batches=False,
             subsampling=_WAVEFORM_FRAME,
         )
-    if kind in ICEFALL:
+    if model_type in ICEFALL:
         return read_encoder(path, header)
-    if kind == WENET:
+    if model_type == WENET:
         return _wenet(path, header)
-    if kind in NEMO:
+    if model_type in NEMO:
         return read_nemo_encoder(path, header)
     known = ", ".join(filter(None, (*ICEFALL, WENET, *NEMO)))
-    raise UnfitModelError(f"its {path.name} has model_type {kind!r:.60}; those served are {known}")
+    raise UnfitModelError(
+        f"its {path.name} has model_type {model_type!r:.60}; those served are {known}"
+    )
 
 
 def _normalises(folder: Path) -> bool:
     """Return whether a waveform is normalised: not where its `preprocessor_config.json` says so."""
-    found = files_in(folder, _PREPROCESSOR) or files_in(folder.parent, _PREPROCESSOR)
-    return not (found and read_json(found[0], dict, "JSON object").get("do_normalize") is False)
+    files = files_in(folder, _PREPROCESSOR) or files_in(folder.parent, _PREPROCESSOR)
+    return not (files and read_json(files[0], dict, "JSON object").get("do_normalize") is False)
 
 
 def _wenet(path: Path, header: GraphHeader) -> AcousticEncoder:
     subsampling = whole_number(header, path, "subsampling_factor")
-    found = AcousticEncoder(
+    encoder = AcousticEncoder(
         path=path,
         header=header,
         features="kaldi of 16 bits",
         takes_batches=False,
         subsampling=subsampling,
     )
-    return with_caches(found, "attn_cache", "conv_cache") if len(header.outputs) > 2 else found
+    return with_caches(encoder, "attn_cache", "conv_cache") if len(header.outputs) > 2 else encoder

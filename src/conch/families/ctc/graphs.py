@@ -90,7 +90,7 @@ def _rewritten(proto: onnx.ModelProto, *, is_whole: bool) -> onnx.ModelProto:
             function.CopyFrom(onnx.parser.parse_function(_PRODUCT))
     proto.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
     nodes = [*proto.graph.node]
-    (seen,) = (place for place, node in enumerate(nodes) if node.op_type == "And")
+    (seen,) = (index for index, node in enumerate(nodes) if node.op_type == "And")
     mask = "mask_of_attention"
     cast = helper.make_node("Cast", nodes[seen].output, [mask], to=TensorProto.INT32)
     nodes.insert(seen + 1, cast)

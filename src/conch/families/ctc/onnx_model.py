@@ -116,9 +116,8 @@ class CtcGraph:
         """Return the log probabilities of whole utterances in full context; see `step`."""
         feed = {"features": features, "lens": lens}
         caches = self.empty_caches(len(features), 0)
-        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
-        log_probs: FloatArray = found
-        return log_probs
+        (output,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
+        return np.asarray(output)
 
 
 def _open_on_cpu(

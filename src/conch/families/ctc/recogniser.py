@@ -24,10 +24,10 @@ class CtcFirstPass(SearchFirstPass):
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
+    calls: Calls, texts: list[str], segment: Heard, options: RecognitionOptions
 ) -> list[float]:
     """Return the log probability of each text over all alignments; `IMPOSSIBLE` if too long."""
-    encoded = await heard.by(CTC)
+    encoded = await segment.by(CTC)
     inputs = {**encoded.inputs, "texts": bytes_array(texts)}
     outputs = await calls(CTC.decoder, inputs, ("text_scores",), {"language": options.language})
     return [max(float(score), IMPOSSIBLE) for score in outputs["text_scores"].numpy()]

@@ -93,74 +93,74 @@ that in int8. Any other folder is an `UnfitModelError`."""
 
 
 def check_paraformer(folder: Path) -> Found:
-    found = read_paraformer(folder, "float32")
-    name = "Paraformer with times of words" if found.says_times else "Paraformer"
-    return _found(folder, found, name)
+    model = read_paraformer(folder, "float32")
+    name = "Paraformer with times of words" if model.says_times else "Paraformer"
+    return _summary(folder, model, name)
 
 
 def check_sense_voice(folder: Path) -> Found:
-    found = read_sense_voice(folder, "float32")
-    return replace(_found(folder, found, "SenseVoice"), languages=len(found.languages) - 1)
+    model = read_sense_voice(folder, "float32")
+    return replace(_summary(folder, model, "SenseVoice"), languages=len(model.languages) - 1)
 
 
 def check_online_paraformer(folder: Path) -> Found:
-    found = read_online_paraformer(folder, "float32")
-    return replace(_found(folder, found, "online Paraformer"), is_live=True)
+    model = read_online_paraformer(folder, "float32")
+    return replace(_summary(folder, model, "online Paraformer"), is_live=True)
 
 
 def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
-    found = read_paraformer(folder, "float32")
-    if not found.embedder:
-        return (_network_of(found, "model"),)
+    model = read_paraformer(folder, "float32")
+    if not model.embedder:
+        return (_network_of(model, "model"),)
     embedder = Network(
         part="hotwords",
-        path=found.embedder,
-        header=header_of(found.embedder),
+        path=model.embedder,
+        header=header_of(model.embedder),
         takes="units of phrases, 10 of each with zeros behind them, and <s> alone as the last one; "
         "the model takes what it gives for the last unit of each as bias_embed",
     )
-    return _network_of(found, "model"), embedder
+    return _network_of(model, "model"), embedder
 
 
 def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
-    found = read_sense_voice(folder, "float32")
-    numbers = ", ".join(f"{name} {number}" for name, number in found.languages.items())
-    plain, written = found.text_forms
+    model = read_sense_voice(folder, "float32")
+    numbers = ", ".join(f"{name} {number}" for name, number in model.languages.items())
+    plain, written = model.text_forms
     more = f"; languages {numbers}; textnorm {written} with punctuation and digits, {plain} without"
-    return (_network_of(found, "model", more),)
+    return (_network_of(model, "model", more),)
 
 
 def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
-    found = read_online_paraformer(folder, "float32")
+    model = read_online_paraformer(folder, "float32")
     more = (
-        f"; times the root of {found.size}, plus the positions; with the frames of the last chunk"
+        f"; times the root of {model.size}, plus the positions; with the frames of the last chunk"
     )
     decoder = Network(
         part="decoder",
-        path=found.decoder,
-        header=found.decoder_header,
+        path=model.decoder,
+        header=model.decoder_header,
         takes="what the encoder finds, and caches",
         keeper=LIVE[1],
     )
-    return _network_of(found, "encoder", more), decoder
+    return _network_of(model, "encoder", more), decoder
 
 
-def _network_of(found: FunasrFolder, part: str, more: str = "") -> Network:
+def _network_of(model: FunasrFolder, part: str, more: str = "") -> Network:
     takes = (
-        f"{found.front_end.in_words}: windows of 25 ms (hamming), filters from 20 to 8000 Hz, no "
+        f"{model.front_end.in_words}: windows of 25 ms (hamming), filters from 20 to 8000 Hz, no "
         "dither, samples in [-32768, 32767]; plus the means of am.mvn or neg_mean, times its "
         "deviations or inv_stddev"
     )
-    return Network(part=part, path=found.network, header=found.header, takes=takes + more)
+    return Network(part=part, path=model.network, header=model.header, takes=takes + more)
 
 
-def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
+def _summary(folder: Path, model: FunasrFolder, family: str) -> Found:
     return Found(
         None,
         size_of(folder),
         family=family,
-        features=found.front_end.in_words,
-        units=len(found.tokens),
+        features=model.front_end.in_words,
+        units=len(model.tokens),
     )
 
 
@@ -260,14 +260,18 @@ def _network(
             (folder / MVN).is_file() / 2,
         )
     header = header_of(network)
-    kind, num_inputs, num_outputs = wanted
-    found = header.metadata.get("model_type", kind)
+    expected, num_inputs, num_outputs = wanted
+    model_type = header.metadata.get("model_type", expected)
     names = ", ".join(item.name for item in header.inputs)
-    if found != kind or len(header.inputs) != num_inputs or len(header.outputs) < num_outputs:
+    if (
+        model_type != expected
+        or len(header.inputs) != num_inputs
+        or len(header.outputs) < num_outputs
+    ):
         raise UnfitModelError(
-            f"its {network.name} is of type {found!r:.40}, takes {names:.200} and gives "
-            f"{len(header.outputs)} outputs; a {name} is of type {kind}, takes {num_inputs} inputs "
-            f"and gives {num_outputs} or more",
+            f"its {network.name} is of type {model_type!r:.40}, takes {names:.200} and gives "
+            f"{len(header.outputs)} outputs; a {name} is of type {expected}, takes {num_inputs} "
+            f"inputs and gives {num_outputs} or more",
             0,
         )
     return network, header
@@ -313,8 +317,10 @@ def _front_end(
             for key, default in (("lfr_m", 1), ("lfr_n", 1), ("n_mels", 80))
         )
         where, text = f"its {MVN}", (folder / MVN).read_text("utf-8", "replace")
-        found = (re.search(rf"<{key}>.*?\[(.*?)\]", text, re.S) for key in ("AddShift", "Rescale"))
-        texts = [item[1] if item else "" for item in found]
+        matches = (
+            re.search(rf"<{key}>.*?\[(.*?)\]", text, re.S) for key in ("AddShift", "Rescale")
+        )
+        texts = [item[1] if item else "" for item in matches]
     means = [_floats(item, where) for item in texts]
     wanted = window * num_mels
     if [*map(len, means)] != [wanted, wanted] or size not in (0, wanted):
@@ -329,10 +335,10 @@ def _front_end(
 
 
 def _config(path: Path) -> dict[str, Any]:
-    found = read_yaml(path)
-    if not isinstance(found.get("frontend_conf"), dict):
+    config = read_yaml(path)
+    if not isinstance(config.get("frontend_conf"), dict):
         raise UnfitModelError(f"its {path.name} has no frontend_conf")
-    return found
+    return config
 
 
 def _number(conf: Any, key: str, default: int, least: int = 0) -> int:

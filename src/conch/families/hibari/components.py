@@ -61,8 +61,8 @@ def frequencies(pitch: FloatArray) -> FloatArray:
 def starting_phases(pitch: FloatArray) -> FloatArray:
     """Return the phase of the pulses at the begin of each frame, in turns from 0 to 1."""
     turns = np.maximum(frequencies(pitch), LOWEST_HZ).sum(axis=1, dtype=np.float64) / SAMPLE_RATE
-    found: DoubleArray = np.concatenate([[0.0], np.cumsum(turns)[:-1]]) % 1.0
-    return found.astype(np.float32)
+    phases: DoubleArray = np.concatenate([[0.0], np.cumsum(turns)[:-1]]) % 1.0
+    return phases.astype(np.float32)
 
 
 def pulses(pitch: FloatArray, phases: FloatArray) -> FloatArray:
@@ -77,8 +77,7 @@ def pulses(pitch: FloatArray, phases: FloatArray) -> FloatArray:
     below = 2 * np.sin(angle / 2)
     is_small = np.abs(below) <= 2e-3
     summed = np.where(is_small, count, np.sin(count * angle) / np.where(is_small, 1, below)) - 0.5
-    found: FloatArray = np.where(is_voiced, summed, 0).astype(np.float32).ravel()
-    return found
+    return np.asarray(np.where(is_voiced, summed, 0).astype(np.float32).ravel())
 
 
 def noise(first: int, frames: int, seed: int) -> Array:
@@ -86,8 +85,7 @@ def noise(first: int, frames: int, seed: int) -> Array:
     begin, end = first // NOISE_FRAMES, -(-(first + frames) // NOISE_FRAMES)
     blocks = [_block(seed, number % NOISE_BLOCKS) for number in range(begin, end)]
     start = first - begin * NOISE_FRAMES
-    found: Array = np.concatenate(blocks)[start : start + frames].view(np.complex64)
-    return found
+    return np.asarray(np.concatenate(blocks)[start : start + frames].view(np.complex64))
 
 
 @lru_cache(NOISE_BLOCKS)
@@ -110,11 +108,11 @@ def waveform(
     harmonics, turn, hiss, rest, angle = spectrum.reshape(len(spectrum), 5, BINS).swapaxes(0, 1)
     padded = np.pad(pulses(pitch, phases), N_FFT // 2, mode="reflect")
     views = np.lib.stride_tricks.sliding_window_view(padded, N_FFT)[::FRAME_SAMPLES]
-    found = scipy.fft.rfft(views[first : first + len(spectrum)] * (_WINDOW * 4 / N_FFT), axis=1)
-    found *= _polar(harmonics, np.tanh(turn) * np.float32(np.pi))
-    found += noises * _magnitude(hiss)
-    found += _polar(rest, angle)
-    frames = scipy.fft.irfft(found, n=N_FFT, axis=1) * _WINDOW
+    spectra = scipy.fft.rfft(views[first : first + len(spectrum)] * (_WINDOW * 4 / N_FFT), axis=1)
+    spectra *= _polar(harmonics, np.tanh(turn) * np.float32(np.pi))
+    spectra += noises * _magnitude(hiss)
+    spectra += _polar(rest, angle)
+    frames = scipy.fft.irfft(spectra, n=N_FFT, axis=1) * _WINDOW
     return _overlapped(frames.reshape(-1, HOPS, FRAME_SAMPLES))
 
 
@@ -127,21 +125,19 @@ def _overlapped(frames: FloatArray) -> FloatArray:
         sums[1, hop : hop + len(frames)] += squares[hop]
     half = HOPS // 2
     samples, weights = sums[:, half : half + len(frames)]
-    found: FloatArray = (samples / np.maximum(weights, 1e-11)).ravel()
-    return found
+    return np.asarray((samples / np.maximum(weights, 1e-11)).ravel())
 
 
 def _magnitude(logarithm: FloatArray) -> FloatArray:
-    found: FloatArray = np.exp(np.minimum(logarithm, _MOST))
-    return found
+    return np.asarray(np.exp(np.minimum(logarithm, _MOST)))
 
 
 def _polar(logarithm: FloatArray, angle: FloatArray) -> Array:
-    found = np.empty(angle.shape, np.complex64)
-    np.cos(angle, out=found.real)
-    np.sin(angle, out=found.imag)
-    found *= _magnitude(logarithm)
-    return found
+    values = np.empty(angle.shape, np.complex64)
+    np.cos(angle, out=values.real)
+    np.sin(angle, out=values.imag)
+    values *= _magnitude(logarithm)
+    return values
 
 
 def dequantize(graph: Any) -> None:

@@ -45,13 +45,13 @@ _READ: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] 
     (re.compile(r"`"), ""),
     (re.compile(r"\b([A-GFJ])#(?!\w)"), r"\1 sharp"),
     # What has no name as a number: its digits are read.
-    (re.compile(r"\d{16,}"), lambda found: " ".join(found[0])),
+    (re.compile(r"\d{16,}"), lambda match: " ".join(match[0])),
     (
         re.compile(rf"(\d+)([{''.join(_FRACTIONS)}])"),
-        lambda found: f"{found[1]} and {_FRACTIONS[found[2]]}",
+        lambda match: f"{match[1]} and {_FRACTIONS[match[2]]}",
     ),
-    (re.compile(r"\b\d+(?:\.\d+){3}\b"), lambda found: found[0].replace(".", " dot ")),
-    (re.compile(r"\b\d+(?:\.\d+){2,}\b"), lambda found: found[0].replace(".", " point ")),
+    (re.compile(r"\b\d+(?:\.\d+){3}\b"), lambda match: match[0].replace(".", " dot ")),
+    (re.compile(r"\b\d+(?:\.\d+){2,}\b"), lambda match: match[0].replace(".", " point ")),
     (re.compile(r"\b(\d+)\.0\b"), r"\1 point zero"),
     (re.compile(r"\b(\d+)x(\d+)\b"), r"\1 by \2"),
     (re.compile(r"\bUS\$"), "$"),
@@ -121,27 +121,27 @@ def words_of(text: str) -> list[ReadableWord]:
     """
     if text.isupper() and len(text.split()) >= SHOUTED:
         text = _lower(text)
-    found = [
+    words = [
         ReadableWord("".join(map(_character, _composed(item[0]))), *item.span())
         for item in re.finditer(r"[^\s\x00-\x1f\x7f-\x9f]+", text)
     ]
-    around = ["", *(word.text for word in found), ""]
+    around = ["", *(word.text for word in words), ""]
     read = map(readable, around[1:-1], around, around[2:])
-    return [replace(word, text=said) for word, said in zip(found, read, strict=True) if said]
+    return [replace(word, text=said) for word, said in zip(words, read, strict=True) if said]
 
 
 def readable(word: str, before: str = "", after: str = "") -> str:
     """Return a word as hibari reads it right, between two others."""
-    found = _ADDRESS.fullmatch(word)
-    if found and (
-        "@" in found[2]
-        or found[2].rpartition(".")[2].lower() in _TOP_LEVEL
-        or (found[2] == "localhost" and found[3])
+    match = _ADDRESS.fullmatch(word)
+    if match and (
+        "@" in match[2]
+        or match[2].rpartition(".")[2].lower() in _TOP_LEVEL
+        or (match[2] == "localhost" and match[3])
     ):
-        host = re.sub(r"^www\.", "w w w.", found[2], flags=re.IGNORECASE)
-        address = f"{host}{found[3] or ''}{found[4] or ''}".rstrip("/")
+        host = re.sub(r"^www\.", "w w w.", match[2], flags=re.IGNORECASE)
+        address = f"{host}{match[3] or ''}{match[4] or ''}".rstrip("/")
         said = " ".join("".join(_SAID.get(item, item) for item in address).split())
-        return f"{found[1].replace('<', '')}{said}{found[5].replace('>', '')}"
+        return f"{match[1].replace('<', '')}{said}{match[5].replace('>', '')}"
     if _NUMBER.fullmatch(before):
         word = _after_number(word, before)
     elif _NUMBER.match(after):
@@ -178,12 +178,12 @@ def _character(character: str) -> str:
     if digit is not None:
         return str(digit)
     plain = unicodedata.normalize("NFKC", character)
-    kind = unicodedata.category(character)
-    if kind.startswith("L"):
+    category = unicodedata.category(character)
+    if category.startswith("L"):
         return plain if all(map(_is_latin, plain)) else ""
-    if kind.startswith("Z"):
+    if category.startswith("Z"):
         return " "
-    return plain if plain.isascii() and not kind.startswith("S") else ""
+    return plain if plain.isascii() and not category.startswith("S") else ""
 
 
 def _is_latin(character: str) -> bool:
@@ -235,10 +235,12 @@ class FrontEnd(RowByRow):
             first = len(tokens)
             phonemes += "".join(known)
             tokens += (self._tokens[sound] for sound in known)
-            heard = [place for place, sound in enumerate(known, first) if sound not in PAUSES]
-            if heard:
+            voiced = [
+                position for position, sound in enumerate(known, first) if sound not in PAUSES
+            ]
+            if voiced:
                 ends = words[spoken.first].start, words[spoken.last].end
-                spans.append((*ends, heard[0], heard[-1] + 1))
+                spans.append((*ends, voiced[0], voiced[-1] + 1))
         tokens.append(PAD)
         if not spans:
             tokens, phonemes = [], ""
@@ -268,16 +270,16 @@ class FrontEnd(RowByRow):
             yield before
 
     def _sounds(self, text: str) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
+        pairs: list[tuple[str, str]] = []
         is_begun = False
         for token in self._g2p.phonemize_tokens(self._g2p.tokenize(text)):
             written, sounds = token.text, token.phonemes or ""
             if is_begun:
-                before = found.pop()
+                before = pairs.pop()
                 written, sounds = before[0] + written, before[1] + sounds
-            found.append((written, sounds))
+            pairs.append((written, sounds))
             is_begun = not token.whitespace
-        return found
+        return pairs
 
 
 def aligned(written: Sequence[str], read: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:

@@ -74,14 +74,14 @@ VOICE_STYLE = ComponentInfo(
         TensorInfo("similarity", "FP32", (1,), "cosine of how the recording and the voice sound"),
     ),
     is_one_by_one=True,
-    package=replace(SPEAKERS, beside=PACKAGE),
+    package=replace(SPEAKERS, also_needs=PACKAGE),
 )
 
 
 def _voice(name: str) -> Voice:
-    land, kind = name[0], name[1]
+    land, gender = name[0], name[1]
     language, spoken = ("en-US", "American") if land == "a" else ("en-GB", "British")
-    return Voice(name, language, f"{spoken} English, {'female' if kind == 'f' else 'male'}")
+    return Voice(name, language, f"{spoken} English, {'female' if gender == 'f' else 'male'}")
 
 
 MODEL = KnownModel(

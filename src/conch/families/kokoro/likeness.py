@@ -69,4 +69,4 @@ def nearest(sound: FloatArray, sounds: FloatArray) -> tuple[str, float]:
     weights = shares[chosen] / shares[chosen].sum()
     similarity = float(unit(weights @ sounds[chosen]) @ sound)
     parts = zip(chosen, weights, strict=True)
-    return ",".join(f"{NAMES[place]}:{weight:.2f}" for place, weight in parts), similarity
+    return ",".join(f"{NAMES[voice]}:{weight:.2f}" for voice, weight in parts), similarity

@@ -17,7 +17,7 @@ TOKENIZER = WeightsPackage(
     "tokenizer of Moonshine", "moonshine_onnx", "useful-moonshine-onnx", _COMMAND
 )
 PACKAGE = WeightsPackage(
-    "Moonshine model", "moonshine_cpp", "moonshine-cpp", _COMMAND, beside=TOKENIZER
+    "Moonshine model", "moonshine_cpp", "moonshine-cpp", _COMMAND, also_needs=TOKENIZER
 )
 FILES = ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.json")
 """A model as packages bring it."""

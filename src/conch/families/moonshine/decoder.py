@@ -142,23 +142,25 @@ class DecoderComponent:
         self._in_flight.close()
 
     def _decoded(self, hypotheses: Hypotheses, request: _DecodeRequest) -> _Answer:
-        found = yield from self._searched(hypotheses, request)
-        return partial(self._nbest, request, found)
+        searched = yield from self._searched(hypotheses, request)
+        return partial(self._nbest, request, searched)
 
-    def _nbest(self, request: _DecodeRequest, found: Searched) -> Outputs:
-        best = found.ended[0]
-        if found.wanted_nothing is not None and not self._is_heard(best, found.wanted_nothing):
-            nothing = nbest_outputs([("", found.wanted_nothing)], LANGUAGE, math.nan)
+    def _nbest(self, request: _DecodeRequest, searched: Searched) -> Outputs:
+        best = searched.ended[0]
+        if searched.wanted_nothing is not None and not self._is_speech(
+            best, searched.wanted_nothing
+        ):
+            nothing = nbest_outputs([("", searched.wanted_nothing)], LANGUAGE, math.nan)
             return nothing | words_outputs([])
         scored: dict[str, float] = {}
-        for token in found.ended[: request.beam_size]:
+        for token in searched.ended[: request.beam_size]:
             # Of two tokenisations of the same text, keep the better one.
             scored.setdefault(self._text(token), token.average * best.length)
         words = self._words(list(best), len(request.hidden)) if request.align else []
         nbest = [*scored.items()][: request.nbest]
         return nbest_outputs(nbest, LANGUAGE, math.nan) | words_outputs(words)
 
-    def _is_heard(self, best: Token, nothing: float) -> bool:
+    def _is_speech(self, best: Token, nothing: float) -> bool:
         """Return whether a text was said, although the model would rather write none.
 
         Noise becomes an improbable text, and digital silence one of notes or in another script,
@@ -177,17 +179,17 @@ class DecoderComponent:
         if request.said is not None:
             return (yield from greedy_search(hypotheses, seconds, request.draft, request.said, RUN))
         if beam_size == 1:
-            found = yield from greedy_search(hypotheses, seconds, request.draft)
+            searched = yield from greedy_search(hypotheses, seconds, request.draft)
         else:
-            found = yield from beam_search(hypotheses, beam_size, seconds)
-        text = self._text(found.ended[0])
+            searched = yield from beam_search(hypotheses, beam_size, seconds)
+        text = self._text(searched.ended[0])
         repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
         if repeats and config.no_repeat_ngram_size:
             hypotheses.keep(0)
-            found = yield from beam_search(
+            searched = yield from beam_search(
                 hypotheses, beam_size, seconds, config.no_repeat_ngram_size
             )
-        return found
+        return searched
 
     def _text(self, end: Token) -> str:
         return self.tokens.decode([token.id for token in end if token.id != END]).strip()
@@ -195,11 +197,11 @@ class DecoderComponent:
     def _words(self, tokens: Sequence[Token], num_frames: int) -> list[Word]:
         ids = [token.id for token in tokens if token.id != END]
         probs = [math.exp(token.log_prob) for token in tokens]
-        heard = [token.attention for token in tokens]
+        attentions = [token.attention for token in tokens]
         if len(ids) == len(tokens):
             # The text was cut before its end, which is where the audio ends.
-            heard.append(np.eye(1, num_frames, num_frames - 1, dtype=np.float32)[0])
-        return self._timed(ids, probs, np.stack(heard), num_frames)
+            attentions.append(np.eye(1, num_frames, num_frames - 1, dtype=np.float32)[0])
+        return self._timed(ids, probs, np.stack(attentions), num_frames)
 
     def _timed(
         self, ids: list[int], probs: list[float], attention: FloatArray, num_frames: int

@@ -22,7 +22,7 @@ FRAME_SAMPLES = 384
 """Samples from one hidden state to the next: 24 ms."""
 LEAST_SAMPLES = 1600
 """Shortest waveform: a shorter one is filled with zeros. Of 895 samples there is a first frame."""
-_FOUND = ("best_log_probs", "best_ids", "target_log_probs")
+_TOKEN_OUTPUTS = ("best_log_probs", "best_ids", "target_log_probs")
 _MOST_TOKENS = 256
 """Tokens of one call, each of which takes 260 KB for its log probabilities."""
 MAX_S = 30.0
@@ -62,8 +62,7 @@ class MoonshineEncoder:
         """Return hidden states float32 `[frames, size]` of float32 `[samples]`, 16 kHz."""
         filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
         [hidden] = self._session.run(None, {"waveform": filled[None]}, self._once)
-        found: FloatArray = hidden[0]
-        return found
+        return np.asarray(hidden[0])
 
 
 class EncoderComponent:
@@ -100,15 +99,15 @@ class MoonshineDecoder:
 
     def advance(self, steps: Sequence["DecoderStep"]) -> list[Advance]:
         """Make the steps of different hypotheses, which are independent; after an error, none."""
-        found: list[tuple[Advance, Sequence[OrtValue]]] = []
-        while len(found) < len(steps):
-            together = _first(steps[len(found) :])
+        results: list[tuple[Advance, Sequence[OrtValue]]] = []
+        while len(results) < len(steps):
+            together = _first(steps[len(results) :])
             run = next(run for run in self._steps if len(together) <= run.most)
-            found += run(together)
-        for step, (_, past) in zip(steps, found, strict=True):
+            results += run(together)
+        for step, (_, past) in zip(steps, results, strict=True):
             step.hypotheses.past = past
             step.hypotheses.length += len(step.ids[0])
-        return [advance for advance, _ in found]
+        return [advance for advance, _ in results]
 
 
 class Hypotheses:
@@ -160,7 +159,7 @@ class _Steps:
         self._session, self.most = session, most
         names = [item.name for item in session.get_inputs()]
         self._cross_names, self._past_names = (
-            [_of(number, names, kind) for number in range(most)] for kind in ("cross_", "past_")
+            [_of(number, names, prefix) for number in range(most)] for prefix in ("cross_", "past_")
         )
         given = {item.name: item.shape for item in session.get_inputs()}
         _, heads, _, head = given[self._past_names[0][0]]
@@ -168,10 +167,10 @@ class _Steps:
         self.no_past = [_value(np.zeros((1, heads, 0, head), np.float32))] * len(
             self._past_names[0]
         )
-        told = [item.name for item in session.get_outputs()]
-        present = [_of(number, told, ("keys", "values")) for number in range(most)]
+        outputs = [item.name for item in session.get_outputs()]
+        present = [_of(number, outputs, ("keys", "values")) for number in range(most)]
         self._outputs = [
-            *_FOUND,
+            *_TOKEN_OUTPUTS,
             *(name for at, names in enumerate(present) for name in (f"attention.{at}", *names)),
         ]
         """Names of outputs: those of all tokens, then those of each segment."""
@@ -192,7 +191,7 @@ class _Steps:
     def __call__(self, steps: Sequence[DecoderStep]) -> list[tuple[Advance, Sequence[OrtValue]]]:
         """Return what the steps of at most `most` segments say, and their new past."""
         counts = [step.num_tokens for step in steps]
-        places = [
+        positions = [
             np.arange(step.hypotheses.length, step.hypotheses.length + len(row))
             for step in steps
             for row in step.ids
@@ -202,7 +201,7 @@ class _Steps:
             "targets": _ints(
                 [*chain(*(row for step in steps for row in step.targets or step.ids))]
             ),
-            "positions": _ints(np.concatenate(places)),
+            "positions": _ints(np.concatenate(positions)),
             "num_best": _ints(max(step.num_best for step in steps)),
             "counts": _ints(*counts, *[0] * (self.most - len(steps))),
         }
@@ -211,11 +210,11 @@ class _Steps:
             given[f"parents.{at}"] = _ints(*step.parents)
             given.update(zip(self._past_names[at], step.hypotheses.past, strict=True))
             given.update(zip(self._cross_names[at], step.hypotheses.cross, strict=True))
-        found = self._session.run_with_ort_values(self._outputs, self._absent | given)
-        best, best_ids, wanted = (item.numpy()[0] for item in found[: len(_FOUND)])
+        outputs = self._session.run_with_ort_values(self._outputs, self._absent | given)
+        best, best_ids, wanted = (item.numpy()[0] for item in outputs[: len(_TOKEN_OUTPUTS)])
         advances, begin, each = [], 0, 1 + len(self.no_past)
         for at, step in enumerate(steps):
-            attention, *past = found[len(_FOUND) + at * each :][:each]
+            attention, *past = outputs[len(_TOKEN_OUTPUTS) + at * each :][:each]
             shape, tokens = (len(step.ids), len(step.ids[0]), -1), slice(begin, begin + counts[at])
             begin += counts[at]
             advance = Advance(
@@ -235,8 +234,8 @@ def _first(steps: Sequence[DecoderStep]) -> Sequence[DecoderStep]:
     return steps[: max(1, min(fit, max(STEP_FILES.values())))]
 
 
-def _of(segment: int, names: Sequence[str], kind: str | tuple[str, ...]) -> list[str]:
-    return [name for name in names if name.startswith(kind) and name.endswith(f".{segment}")]
+def _of(segment: int, names: Sequence[str], prefix: str | tuple[str, ...]) -> list[str]:
+    return [name for name in names if name.startswith(prefix) and name.endswith(f".{segment}")]
 
 
 def _ints(*values: Any) -> OrtValue:

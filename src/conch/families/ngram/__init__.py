@@ -26,19 +26,19 @@ RESCORER = ComponentInfo(
     ),
 )
 
-_ASKED = {"rescore": True, "rescorer": "ngram"}
+_WHEN = {"rescore": True, "rescorer": "ngram"}
 
 FAMILY = Family(
     name="ngram",
     title="N-grams",
     components=(RESCORER,),
     rescorers={"ngram": "rescorer"},
-    needs=(Need(components=("rescorer",), when=_ASKED, purpose="rescoring"),),
-    warm_ups=(_ASKED,),
+    needs=(Need(components=("rescorer",), when=_WHEN, purpose="rescoring"),),
+    warm_ups=(_WHEN,),
     hooks=FamilyHooks(
         score_texts=(
             ScorerHook(
-                function="conch.families.ngram.rescorer:scores", when=_ASKED, score="lm_score"
+                function="conch.families.ngram.rescorer:scores", when=_WHEN, score="lm_score"
             ),
         )
     ),

@@ -23,7 +23,7 @@ class Rescorer(RowByRow):
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
+    calls: Calls, texts: list[str], segment: Heard, options: RecognitionOptions
 ) -> list[float]:
     outputs = await calls("rescorer", {"hypotheses": bytes_array(texts)}, ("lm_scores",))
     return [float(score) for score in outputs["lm_scores"].numpy()]

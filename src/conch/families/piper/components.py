@@ -52,17 +52,17 @@ class Voices:
 
     def of(self, row: Row) -> tuple[PiperVoice, InferenceSession, Mapping[str, Array]]:
         """Return the voice of a row, its graph, and what says to that who speaks."""
-        asked = row.parameters["voice"]
-        name, _, speaker = (asked, "", "") if asked in self._opened else asked.rpartition("#")
+        wanted = row.parameters["voice"]
+        name, _, speaker = (wanted, "", "") if wanted in self._opened else wanted.rpartition("#")
         if name not in self._opened:
-            raise _wrong(", ".join(self._opened), asked)
+            raise _wrong(", ".join(self._opened), wanted)
         voice, session = self._opened[name]
         if speaker and speaker not in voice.speakers:
             names = ", ".join(voice.speakers)
-            raise _wrong(f"{name}#SPEAKER with one of {names:.400}" if names else name, asked)
+            raise _wrong(f"{name}#SPEAKER with one of {names:.400}" if names else name, wanted)
         number = np.array([voice.speakers.get(speaker, 0)], np.int64)
-        is_asked = any(item.name == SPEAKER for item in session.get_inputs())
-        return voice, session, {SPEAKER: number} if is_asked else {}
+        takes_speaker = any(item.name == SPEAKER for item in session.get_inputs())
+        return voice, session, {SPEAKER: number} if takes_speaker else {}
 
 
 def _wrong(takes: str, sent: str) -> OptionError:
@@ -101,7 +101,9 @@ def feed_noise(graph: Any) -> None:
             ("Mod", [f"{drawn}_places", "noise_size"], "kept"),
             ("Gather", [NOISE, f"{drawn}_kept"], "flat"),
         )
-        nodes += (helper.make_node(kind, names, [f"{drawn}_{to}"]) for kind, names, to in steps)
+        nodes += (
+            helper.make_node(op_type, names, [f"{drawn}_{to}"]) for op_type, names, to in steps
+        )
         nodes.append(helper.make_node("Reshape", [f"{drawn}_flat", f"{drawn}_shape"], [drawn]))
     replace_nodes(graph, nodes)
 
@@ -175,15 +177,15 @@ def units_of(sounds: str, known: Mapping[str, Sequence[int]]) -> tuple[Array, Ar
     There is a sound for each token; `known` are the units of the voice, by what espeak writes.
     """
     units = [*known[BEGIN], *known[BETWEEN]]
-    owners, place = [0] * len(units), 0
-    while place < len(sounds):
-        pair = sounds[place : place + 2]
-        written = pair if pair in SOUNDS else sounds[place]
+    owners, index = [0] * len(units), 0
+    while index < len(sounds):
+        pair = sounds[index : index + 2]
+        written = pair if pair in SOUNDS else sounds[index]
         for unit in SOUNDS.get(written, written):
-            found = [*known[unit], *known[BETWEEN]] if unit in known else []
-            units += found
-            owners += [place] * len(found)
-        place += len(written)
+            added = [*known[unit], *known[BETWEEN]] if unit in known else []
+            units += added
+            owners += [index] * len(added)
+        index += len(written)
     units += known[END]
     owners += [len(sounds) - 1] * len(known[END])
     return np.array(units, np.int64), np.array(owners, np.int64)

@@ -73,13 +73,13 @@ class PiperVoice:
 
 def check_piper(folder: Path) -> Found:
     """Check a folder, and return what it is; the errors are of `read_voices` and `read_cut`."""
-    found = tuple(voice.added() for voice in read_voices(folder))
+    added = tuple(voice.added() for voice in read_voices(folder))
     known = voices()
-    for voice in found:
+    for voice in added:
         if voice.name in known and known[voice.name].name != NAME:
             raise UnfitModelError(f"its {voice.name}.onnx has the name of another voice")
-    family = f"Piper: {', '.join(voice.name for voice in found)}"
-    return Found(1, size_of(folder), family=family, voices=found)
+    family = f"Piper: {', '.join(voice.name for voice in added)}"
+    return Found(1, size_of(folder), family=family, voices=added)
 
 
 @readable()
@@ -100,10 +100,10 @@ def _voice(path: Path) -> PiperVoice:
     name = f"{path.name}.json"
     settings = read_json(Path(f"{path}.json"), dict, "JSON object")
     try:
-        kind = settings.get("phoneme_type", "espeak")
+        phoneme_type = settings.get("phoneme_type", "espeak")
         code = settings.get("language", {}).get("code") or settings["espeak"]["voice"]
         language, *land = re.split("[-_]", code)
-        units = {key: [*map(int, found)] for key, found in settings["phoneme_id_map"].items()}
+        units = {key: [*map(int, numbers)] for key, numbers in settings["phoneme_id_map"].items()}
         scales = settings.get("inference", {})
         voice = PiperVoice(
             path=path,
@@ -115,8 +115,10 @@ def _voice(path: Path) -> PiperVoice:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnfitModelError(f"its {name} is not Piper's: {error!r:.100}") from None
-    if kind != "espeak":
-        raise UnfitModelError(f"its {name} has phoneme_type {kind!r:.40}; only espeak is served")
+    if phoneme_type != "espeak":
+        raise UnfitModelError(
+            f"its {name} has phoneme_type {phoneme_type!r:.40}; only espeak is served"
+        )
     if language != "en":
         raise UnfitModelError(
             f"its {name} is of the language {code:.40}: texts are read in English alone"
@@ -196,12 +198,12 @@ def _reach(
     """Return places a frame, and frames heard, of each value that depends on the latents."""
     rates, reach = {latents: 1}, {latents: 0.0}
     for node in nodes:
-        heard = [name for name in node.input if name in reach]
-        if not heard:
+        sources = [name for name in node.input if name in reach]
+        if not sources:
             continue
         if node.op_type not in LOCAL:
             raise _unfit(path, f"its decoder has {node.op_type}, which may hear all frames")
-        rate, frames = rates[heard[0]], max(reach[name] for name in heard)
+        rate, frames = rates[sources[0]], max(reach[name] for name in sources)
         if node.op_type in ("Conv", "ConvTranspose"):
             given = {item.name: [*item.ints] for item in node.attribute}
             size = given["kernel_shape"][0] - 1

@@ -55,13 +55,13 @@ class WordSpan(NamedTuple):
 
 def words_of(text: str) -> list[WordSpan]:
     """Return what stands between spaces and has a letter or a digit."""
-    found = []
+    words = []
     for token in _TOKEN.finditer(text):
         core = _CORE.search(token.group())
         if core:
             start = token.start()
-            found.append(WordSpan(start, token.end(), start + core.start(), start + core.end()))
-    return found
+            words.append(WordSpan(start, token.end(), start + core.start(), start + core.end()))
+    return words
 
 
 @lru_cache(maxsize=65536)
@@ -152,7 +152,7 @@ class PunctuationModel:
 
     def label(self, texts: Sequence[Sequence[str]]) -> list[WordLabels]:
         """Return the labels of each text's words, as of one window; its windows overlap."""
-        found = [
+        labels = [
             WordLabels(np.zeros(len(words), np.int64), np.zeros(len(words), np.int64))
             for words in texts
         ]
@@ -172,9 +172,9 @@ class PunctuationModel:
             for row_marks, row_cases, window in zip(marks, cases, batch, strict=True):
                 whole = slice(window.first, window.last)
                 part = slice(window.first - window.start, window.last - window.start)
-                found[window.text].marks[whole] = row_marks[part]
-                found[window.text].cases[whole] = row_cases[part]
-        return found
+                labels[window.text].marks[whole] = row_marks[part]
+                labels[window.text].cases[whole] = row_cases[part]
+        return labels
 
 
 def windows_of(lens: Sequence[int], reach: int) -> Iterator[Window]:

@@ -57,9 +57,9 @@ class Punctuator:
         """Answer rows with `text` and perhaps `language`; they share batches."""
         sent = [_sent(row) for row in rows]
         own = [text for text, language in sent if self._is_own(language)]
-        found = iter(self.punctuate(own))
+        punctuated = iter(self.punctuate(own))
         return [
-            text_step_outputs(*(next(found) if self._is_own(language) else (text, [])))
+            text_step_outputs(*(next(punctuated) if self._is_own(language) else (text, [])))
             for text, language in sent
         ]
 

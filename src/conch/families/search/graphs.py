@@ -68,8 +68,7 @@ class Samples:
             return waveform[:, None]
         centred = waveform - waveform.mean()
         scaled = centred / np.sqrt(centred.var() + _LEAST_VARIANCE)
-        found: FloatArray = scaled.astype(np.float32, copy=False)[:, None]
-        return found
+        return np.asarray(scaled.astype(np.float32, copy=False)[:, None])
 
     def stream(self) -> KaldiFbank:
         """Never called: no such encoder hears live audio."""
@@ -157,8 +156,8 @@ def joined(states: Sequence[States]) -> tuple[Array, ...]:
     ):
         return first.arrays
     return tuple(
-        np.concatenate([np.take(item.arrays[place], [item.row], axis) for item in states], axis)
-        for place, axis in enumerate(first.axes)
+        np.concatenate([np.take(item.arrays[index], [item.row], axis) for item in states], axis)
+        for index, axis in enumerate(first.axes)
     )
 
 
@@ -174,7 +173,7 @@ class EncoderGraph:
         self._session = open_network(what, encoder.path, self._options)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
-        self._lens_kinds = [TYPES.get(item.kind, np.int64) for item in header.inputs[1:]]
+        self._lens_types = [TYPES.get(item.kind, np.int64) for item in header.inputs[1:]]
         # In front of the states some give the number of frames.
         given = sum(not item.counts for item in states)
         names = [item.name for item in header.outputs]
@@ -199,10 +198,10 @@ class EncoderGraph:
         """Return float32 `[frames, size]` and new states of chunks float32 `[chunk, num_mels]`."""
         share = math.ceil(len(chunks) / self._at_once)
         most = 1 if self.is_one_by_one else min(share, _MOST_ROWS)
-        places = range(0, len(chunks), most)
+        starts = range(0, len(chunks), most)
         runs = self._pool.map(
             lambda start: self._run(chunks[start : start + most], states[start : start + most]),
-            places,
+            starts,
         )
         out: list[FloatArray] = []
         after: list[States] = []
@@ -230,12 +229,12 @@ class EncoderGraph:
             array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
             for item, array in zip(known, before, strict=True)
         )
-        heard = [*self._heard(out)]
+        frames = [*self._frames_of(out)]
         for row, length in enumerate(lens):
             if length < self.encoder.chunk:
                 num_frames = (length - self.encoder.window) // self.encoder.subsampling + 1
-                heard[row] = heard[row][:num_frames]
-        return heard, [States(after, states[0].axes, row) for row in range(len(states))]
+                frames[row] = frames[row][:num_frames]
+        return frames, [States(after, states[0].axes, row) for row in range(len(states))]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
         """Return float32 `[frames / subsampling, size]`, about, of each `[frames, num_mels]`."""
@@ -248,18 +247,18 @@ class EncoderGraph:
             x[row, : len(item)] = item
         feed = {self._inputs[0]: self._arranged(x)}
         feed |= {
-            name: np.array(lens, kind)
-            for name, kind in zip(self._inputs[1:], self._lens_kinds, strict=True)
+            name: np.array(lens, dtype)
+            for name, dtype in zip(self._inputs[1:], self._lens_types, strict=True)
         }
         out, *more = self.run(feed)
         out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
-        return [row[:length] for row, length in zip(self._heard(out), out_lens, strict=True)]
+        return [row[:length] for row, length in zip(self._frames_of(out), out_lens, strict=True)]
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
         """Return what the encoder gives: frames, then states, or lengths of recordings."""
         wanted = self._outputs if self.encoder.is_live else None
-        found: list[Array] = self._session.run(wanted, feed, self._once)
-        return found
+        outputs: list[Array] = self._session.run(wanted, feed, self._once)
+        return outputs
 
     def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:
         """Return chunks as a batch; where an encoder asks for their lengths, with zeros behind."""
@@ -270,7 +269,7 @@ class EncoderGraph:
             x[row, : len(item)] = item
         return x
 
-    def _heard(self, out: FloatArray) -> FloatArray:
+    def _frames_of(self, out: FloatArray) -> FloatArray:
         """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
         return out.transpose(0, 2, 1) if self.encoder.frames_last else out
 
@@ -282,19 +281,19 @@ class EncoderGraph:
 
     def _further(self, lens: Sequence[int], states: Mapping[str, Array]) -> dict[str, Array]:
         """Return the inputs of a chunk that are neither features nor states."""
-        found: dict[str, Array] = {}
+        inputs: dict[str, Array] = {}
         left, chunk = self.encoder.left, self.encoder.shift // self.encoder.subsampling
         for item in self.encoder.header.inputs:
             match item.name:
                 case "length" | "chunk_lens":
-                    found[item.name] = np.array(lens, TYPES.get(item.kind))
+                    inputs[item.name] = np.array(lens, TYPES.get(item.kind))
                 case "required_cache_size":
-                    found[item.name] = np.full([1] * len(item.dims), left)
+                    inputs[item.name] = np.full([1] * len(item.dims), left)
                 case "attn_mask" | "att_mask":
                     # `offset` begins with the frames that are not there.
-                    is_heard = np.arange(left + chunk) >= 2 * left - states["offset"].item()
-                    found[item.name] = is_heard[None, None]
-        return found
+                    is_present = np.arange(left + chunk) >= 2 * left - states["offset"].item()
+                    inputs[item.name] = is_present[None, None]
+        return inputs
 
 
 def extractor_of(encoder: AcousticEncoder) -> Extractor:

@@ -60,9 +60,9 @@ class EncodedStream:
     def take_chunk(self) -> FloatArray:
         """Return the features of the next chunk, float32 `[frames, num_mels]`."""
         end = min(self._begun + self._encoder.chunk, self._fbank.ready)
-        found = self._fbank.frames(self._begun, end)
+        frames = self._fbank.frames(self._begun, end)
         self._begun += self._encoder.shift
-        return found
+        return frames
 
 
 def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list[FloatArray]:
@@ -71,21 +71,21 @@ def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list
     It is float32 `[frames, size]` for each; `[0, 0]` if none is complete. Streams that go on later
     need `States.alone`, so that none keeps the states of the others.
     """
-    found: list[list[FloatArray]] = [[] for _ in streams]
-    while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
+    encoded: list[list[FloatArray]] = [[] for _ in streams]
+    while ready := [index for index, stream in enumerate(streams) if stream.has_chunk]:
         out, states = graph.step(
-            [streams[place].take_chunk() for place in ready],
-            [streams[place].states for place in ready],
+            [streams[index].take_chunk() for index in ready],
+            [streams[index].states for index in ready],
         )
-        for place, frames, state in zip(ready, out, states, strict=True):
+        for index, frames, state in zip(ready, out, states, strict=True):
             # A copy: a view would keep the output of the whole batch.
-            found[place].append(frames.copy())
-            streams[place].states = state
+            encoded[index].append(frames.copy())
+            streams[index].states = state
     nothing = np.zeros((0, 0), np.float32)
-    return [np.concatenate(items) if items else nothing for items in found]
+    return [np.concatenate(items) if items else nothing for items in encoded]
 
 
-class HeardStream(Protocol):
+class AudioStream(Protocol):
     """One live stream, and what its encoder keeps of it."""
 
     @property
@@ -101,7 +101,7 @@ class HeardStream(Protocol):
         ...
 
 
-OneStream = TypeVar("OneStream", bound=HeardStream)
+OneStream = TypeVar("OneStream", bound=AudioStream)
 
 
 class StreamEncoder(ABC, Generic[OneStream]):
@@ -129,21 +129,21 @@ class StreamEncoder(ABC, Generic[OneStream]):
         """Return the outputs of rows, each the next of its stream, which a defect closes alone."""
         streams: dict[int, OneStream] = {}
         answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             try:
-                streams[place] = self._stream(row)
+                streams[index] = self._stream(row)
             except Exception as error:
-                answers[place] = error
+                answers[index] = error
                 if not isinstance(error, TranscriptionError):
                     self._streams.drop(row.stream_id)
         encoded = self.encode([*streams.values()])
-        for (place, stream), frames in zip(streams.items(), encoded, strict=True):
+        for (index, stream), frames in zip(streams.items(), encoded, strict=True):
             behind = max(0, round(stream.behind_s * SAMPLE_RATE))
-            answers[place] = {
+            answers[index] = {
                 **self.outputs(frames),
                 "behind_samples": np.array([behind], np.int32),
             }
-        return [answers[place] for place in range(len(rows))]
+        return [answers[index] for index in range(len(rows))]
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
         return {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
@@ -182,7 +182,7 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
 
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
         assert self._graph is not None
-        found = encode_chunks(self._graph, streams)
+        frames = encode_chunks(self._graph, streams)
         for stream in streams:
             stream.states = stream.states.alone()
-        return found
+        return frames

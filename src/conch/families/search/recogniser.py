@@ -95,10 +95,10 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
             self.decoder, encoded.inputs, columns, parameters, work=options.beam_size
         )
         begin = start or 0.0
-        found = decoded(outputs, options, begin, Seconds(begin, begin + encoded.seconds))
+        result = decoded(outputs, options, begin, Seconds(begin, begin + encoded.seconds))
         if not options.lattice:
-            return found
-        return replace(found, lattice=outputs["lattice"].numpy()[0].decode())
+            return result
+        return replace(result, lattice=outputs["lattice"].numpy()[0].decode())
 
 
 def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
@@ -140,9 +140,9 @@ def decoded(
 
 def within(words: Sequence[Word], audio: Seconds) -> tuple[Word, ...]:
     """Return words with times in the audio that they are of."""
-    found = []
+    clipped = []
     for word in words:
         start = min(max(word.start, audio.start), audio.end)
         end = max(start, min(word.end, audio.end))
-        found.append(replace(word, start=round(start, 3), end=round(end, 3)))
-    return tuple(found)
+        clipped.append(replace(word, start=round(start, 3), end=round(end, 3)))
+    return tuple(clipped)

@@ -60,7 +60,7 @@ class NeuralOptions:
     )
 
 
-_ASKED = {"rescore": True, "rescorer": ("auto", "neural")}
+_WHEN = {"rescore": True, "rescorer": ("auto", "neural")}
 
 FAMILY = Family(
     name="smollm2",
@@ -75,7 +75,7 @@ FAMILY = Family(
             "accuracy=best sets with decoder attention, moonshine or wfst",
         ),
     ),
-    needs=(Need(components=("neural_rescorer",), when=_ASKED, purpose="rescoring"),),
+    needs=(Need(components=("neural_rescorer",), when=_WHEN, purpose="rescoring"),),
     warm_ups=(
         {"rescore": True, "rescorer": "neural", "ctc_rescore": True},
         {"rescore": True, "rescorer": "neural"},
@@ -83,7 +83,7 @@ FAMILY = Family(
     hooks=FamilyHooks(
         score_texts=(
             ScorerHook(
-                function="conch.families.smollm2.scorer:scores", when=_ASKED, score="lm_score"
+                function="conch.families.smollm2.scorer:scores", when=_WHEN, score="lm_score"
             ),
         )
     ),

@@ -47,7 +47,7 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
     try:
         reader = gguf.GGUFReader(source)
         facts = {name: field.contents() for name, field in reader.fields.items()}
-        _check_kind(facts)
+        _check_architecture(facts)
         weights = {
             tensor.name: gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
             for tensor in reader.tensors
@@ -65,7 +65,7 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
     _tokenizer(facts).save(str(folder / "tokenizer.json"))
 
 
-def _check_kind(facts: Mapping[str, Any]) -> None:
+def _check_architecture(facts: Mapping[str, Any]) -> None:
     """Refuse, by a `ValueError`, what would be converted into another model than it is."""
     for name, expected in _EXPECTED.items():
         if facts.get(name) != expected:
@@ -165,7 +165,7 @@ def scoring_graph(facts: Mapping[str, Any], weights: Mapping[str, FloatArray]) -
     )
     epsilon = facts["llama.attention.layer_norm_rms_epsilon"]
     tokens, positions, sources, targets = (
-        graph.takes(name, *shape, kind=TensorProto.INT64)
+        graph.takes(name, *shape, elem_type=TensorProto.INT64)
         for name, shape in (
             *(("tokens", ["T"]), ("positions", [1, "T"])),
             *(("sources", ["S"]), ("targets", ["E", 2])),
@@ -186,8 +186,8 @@ def scoring_graph(facts: Mapping[str, Any], weights: Mapping[str, FloatArray]) -
 
     def added(value: str, more: str, norm: str) -> tuple[str, str]:
         inputs = (value, more, graph.array(weights[f"{norm}.weight"]))
-        kind = "SkipSimplifiedLayerNormalization"
-        normed, _, _, total = graph.ops(4, kind, *inputs, domain=MICROSOFT, epsilon=epsilon)
+        op_type = "SkipSimplifiedLayerNormalization"
+        normed, _, _, total = graph.ops(4, op_type, *inputs, domain=MICROSOFT, epsilon=epsilon)
         return total, normed
 
     value = graph.rows(embedding, tokens)

@@ -156,8 +156,8 @@ class NeuralLanguageModel:
         between = " " if context and said and not context.endswith("\n") else ""
         # Joined, as some tokenizers write a word otherwise where a text begins.
         encoding = self._encoded(context + between + said)
-        place = sum(end <= len(context) for _, end in encoding.offsets)
-        return encoding.tokens[:place], encoding.tokens[place:] or [self._end]
+        num_context = sum(end <= len(context) for _, end in encoding.offsets)
+        return encoding.tokens[:num_context], encoding.tokens[num_context:] or [self._end]
 
     def _end_of(self, context: str) -> str:
         """Return the last words of a context, of at most `max_context_tokens` tokens."""
@@ -198,18 +198,18 @@ class TreeScorer:
         self, sequences: Sequence[Sequence[str]], *, max_batch_size: int, **_: Any
     ) -> list[Scored]:
         """Return the log probabilities of sequences, of which trees of so many tokens are made."""
-        found: list[Scored] = []
+        scores: list[Scored] = []
         tree: dict[tuple[str, ...], int] = {}
         waiting: list[list[tuple[str, ...]]] = []
         for sequence in sequences:
             beginnings = [tuple(sequence[: end + 1]) for end in range(len(sequence))]
             new = [item for item in beginnings if item not in tree]
             if len(tree) + len(new) > max_batch_size:
-                found += self._scored(tree, waiting)
+                scores += self._scored(tree, waiting)
                 tree, waiting, new = {}, [], beginnings
             waiting.append(beginnings)
             tree |= zip(new, range(len(tree), len(tree) + len(new)), strict=True)
-        return found + self._scored(tree, waiting)
+        return scores + self._scored(tree, waiting)
 
     def _scored(
         self, tree: dict[tuple[str, ...], int], sequences: list[list[tuple[str, ...]]]
@@ -221,10 +221,10 @@ class TreeScorer:
         positions = np.array([[len(item) - 1 for item in tree]])
         followers = {item: tree[item[:-1]] for item in tree if len(item) > 1}
         mask = np.full((len(tree), len(tree)), -np.inf, np.float32)
-        for item, place in tree.items():
+        for item, index in tree.items():
             if item in followers:
-                mask[place] = mask[followers[item]]
-            mask[place, place] = 0
+                mask[index] = mask[followers[item]]
+            mask[index, index] = 0
         sources, rows = np.unique([*followers.values()], return_inverse=True)
         targets = np.stack([rows, tokens[[tree[item] for item in followers]]], axis=1)
         feed = {
@@ -240,7 +240,7 @@ class TreeScorer:
         return [Scored([known[item] for item in beginnings[1:]]) for beginnings in sequences]
 
 
-def from_next_word(text: str, place: int) -> str:
+def from_next_word(text: str, start: int) -> str:
     """Return a text from the first word that begins at a place or behind it.
 
     >>> from_next_word("one two three", 3), from_next_word("one two three", 4)
@@ -248,10 +248,10 @@ def from_next_word(text: str, place: int) -> str:
     >>> from_next_word("one two three", 5), from_next_word("one two three", 9)
     ('three', '')
     """
-    if place == 0:
+    if start == 0:
         return text
-    found = _WORD_START.search(text, place - 1)
-    return text[found.end() - 1 :] if found else ""
+    match = _WORD_START.search(text, start - 1)
+    return text[match.end() - 1 :] if match else ""
 
 
 def _compute_type(config: NeuralRescorerConfig) -> str:
@@ -321,4 +321,4 @@ def as_sentence(text: str) -> str:
     ):
         return text
     written = _PRONOUN.sub("I", text.strip())
-    return _FIRST_LETTER.sub(lambda found: found[0].upper(), written, count=1) + "."
+    return _FIRST_LETTER.sub(lambda match: match[0].upper(), written, count=1) + "."

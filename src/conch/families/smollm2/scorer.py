@@ -10,10 +10,10 @@ CONTEXT_WORDS = 40
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
+    calls: Calls, texts: list[str], segment: Heard, options: RecognitionOptions
 ) -> list[float]:
     """Return the log probability of each text; with `lm_context`, wait for the text before."""
-    before = await heard.speech.said_before() if options.lm_context else ""
+    before = await segment.speech.said_before() if options.lm_context else ""
     context = " ".join(before.split()[-CONTEXT_WORDS:])
     if options.prompt:
         # A paragraph of its own: as part of the speech, an unrelated prompt does more harm.

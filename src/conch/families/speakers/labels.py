@@ -10,7 +10,7 @@ import numpy as np
 from conch.bls.calls import Calls
 from conch.component.arrays import SAMPLE_RATE, Array, FloatArray
 from conch.families.speakers import EMBEDDING, FRAME_SAMPLES, SEGMENTATION, SETS
-from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
+from conch.families.speakers.assignment import SegmentAnalysis, VoiceTurn, is_alone, turns_of
 from conch.families.speakers.clustering import one_to_one, sure_voices, unit
 from conch.families.speakers.pieces import (
     LINE,
@@ -66,8 +66,8 @@ class SpeakerLabels:
         strangers = [voice for voice in range(len(voices)) if voice not in self._names]
         if free and strangers:
             sounds = np.array([sound for _, sound in free])
-            found = matched(voices[strangers], sounds, [least[voice] for voice in strangers])
-            self._names |= {strangers[voice]: free[who][0] for voice, who in found.items()}
+            matches = matched(voices[strangers], sounds, [least[voice] for voice in strangers])
+            self._names |= {strangers[voice]: free[who][0] for voice, who in matches.items()}
 
     def of(self, voice: int) -> str:
         if voice in self._names:
@@ -102,9 +102,8 @@ def name_of(number: int) -> str:
 
 async def active_in(calls: Calls, waveform: FloatArray, spans: Sequence[Span]) -> Array:
     """Return which own speakers speak in windows of one length, bool `[windows, frames, 3]`."""
-    found = await calls(SEGMENTATION.name, _inputs(waveform, spans), ("log_probs",))
-    active: Array = np.array(SETS, bool)[found["log_probs"].numpy().argmax(axis=-1)]
-    return active
+    outputs = await calls(SEGMENTATION.name, _inputs(waveform, spans), ("log_probs",))
+    return np.asarray(np.array(SETS, bool)[outputs["log_probs"].numpy().argmax(axis=-1)])
 
 
 async def embedded(
@@ -112,8 +111,8 @@ async def embedded(
 ) -> FloatArray:
     """Return how pieces of a waveform sound, of unit length, float32 `[pieces, size]`."""
     parameters = {"narrow_band": is_line}
-    found = await calls(EMBEDDING.name, _inputs(waveform, spans), ("embeddings",), parameters)
-    return unit(found["embeddings"].numpy())
+    outputs = await calls(EMBEDDING.name, _inputs(waveform, spans), ("embeddings",), parameters)
+    return unit(outputs["embeddings"].numpy())
 
 
 def _inputs(waveform: FloatArray, spans: Sequence[Span]) -> dict[str, Array]:
@@ -123,7 +122,7 @@ def _inputs(waveform: FloatArray, spans: Sequence[Span]) -> dict[str, Array]:
 
 async def hear(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
-) -> HeardSegment | None:
+) -> SegmentAnalysis | None:
     """Return what the networks hear in a segment; None if its channel is its speaker."""
     if is_by_channel(options):
         return None
@@ -136,20 +135,20 @@ async def hear(
         return None
     every = windows(len(waveform), band.step_s)
     firsts = [start // FRAME_SAMPLES for start, _ in every]
-    heard = [*zip(firsts, await active_in(calls, waveform, every), strict=True)]
+    active = [*zip(firsts, await active_in(calls, waveform, every), strict=True)]
     sounds: dict[int, FloatArray] = {}
-    asked = thinned(spans, heard, band)
-    while asked:
-        chosen = [spans[place] for place in asked]
-        found = await embedded(calls, waveform, chosen, is_line=is_line)
-        sounds |= zip(asked, found, strict=True)
-        asked = between(sounds, band.alike)
-    places = sorted(sounds)
-    stands_for = represented(places, len(spans))
-    spans = [spans[place] for place in places]
-    found = np.stack([sounds[place] for place in places])
-    return HeardSegment(
-        speech.start, len(waveform), is_line, heard, stretches, spans, stands_for, found
+    indices = thinned(spans, active, band)
+    while indices:
+        chosen = [spans[index] for index in indices]
+        embeddings = await embedded(calls, waveform, chosen, is_line=is_line)
+        sounds |= zip(indices, embeddings, strict=True)
+        indices = between(sounds, band.alike)
+    order = sorted(sounds)
+    stands_for = represented(order, len(spans))
+    spans = [spans[index] for index in order]
+    embeddings = np.stack([sounds[index] for index in order])
+    return SegmentAnalysis(
+        speech.start, len(waveform), is_line, active, stretches, spans, stands_for, embeddings
     )
 
 
@@ -158,38 +157,38 @@ async def label(
 ) -> AfterRecordingResult:
     """Return the segments cut at changes of the speaker, with a label each, and all turns."""
     channels = [item.segment.channel for item in recognised]
-    found: list[list[VoiceTurn]] = [[] for _ in recognised]
+    voice_turns: list[list[VoiceTurn]] = [[] for _ in recognised]
     sounds: dict[int, FloatArray] = {}
     least: dict[int, float] = defaultdict(lambda: KNOWN)
     for channel in sorted(set(channels)):
-        places = [place for place, own in enumerate(channels) if own == channel]
+        indices = [index for index, own in enumerate(channels) if own == channel]
         if is_by_channel(options):
             sounds[channel] = np.zeros((1, 0), np.float32)
-            own_segments = (recognised[place].segment for place in places)
+            own_segments = (recognised[index].segment for index in indices)
             spans = [[VoiceTurn(0, item.start, item.end)] for item in own_segments]
         else:
-            heard = [recognised[place].heard for place in places]
-            if _is_over_line(heard):
+            analyses = [recognised[index].heard for index in indices]
+            if _is_over_line(analyses):
                 least[channel] = LINE_KNOWN
             # In a thread: an hour takes seconds.
-            sounds[channel] = await asyncio.to_thread(voices_of, heard, *numbers_of(options))
-            spans = await asyncio.to_thread(_turns, heard, sounds[channel])
-        for place, turns in zip(places, spans, strict=True):
-            found[place] = turns
+            sounds[channel] = await asyncio.to_thread(voices_of, analyses, *numbers_of(options))
+            spans = await asyncio.to_thread(_turns, analyses, sounds[channel])
+        for index, turns in zip(indices, spans, strict=True):
+            voice_turns[index] = turns
     in_order = sorted(
         (turn.start, channel, turn.voice)
-        for channel, turns in zip(channels, found, strict=True)
+        for channel, turns in zip(channels, voice_turns, strict=True)
         for turn in turns
     )
     keys = [*dict.fromkeys((channel, voice) for _, channel, voice in in_order)]
-    heard_voices = [sounds[channel][voice] for channel, voice in keys]
+    voice_sounds = [sounds[channel][voice] for channel, voice in keys]
     labels = SpeakerLabels(known_speakers_of(options.known_speakers))
-    labels.learn(np.array(heard_voices), [least[channel] for channel, _ in keys])
+    labels.learn(np.array(voice_sounds), [least[channel] for channel, _ in keys])
     called = [*map(labels.of, range(len(keys)))]
     numbers = {key: number for number, key in enumerate(keys)}
     named = [
         labels.turns(turn._replace(voice=numbers[channel, turn.voice]) for turn in turns)
-        for channel, turns in zip(channels, found, strict=True)
+        for channel, turns in zip(channels, voice_turns, strict=True)
     ]
     every = joined_turns(turn for turns in named for turn in turns)
     segments = [
@@ -197,7 +196,7 @@ async def label(
         for item, turns in zip(recognised, named, strict=True)
         for part in labelled(item.segment, turns or every)
     ]
-    shown = zip(called, map(embedding_text, heard_voices), strict=True)
+    shown = zip(called, map(embedding_text, voice_sounds), strict=True)
     embeddings = dict(shown) if options.speaker_embeddings else {}
     return AfterRecordingResult(segments, turns=every, embeddings=embeddings)
 
@@ -215,9 +214,9 @@ def numbers_of(options: RecognitionOptions) -> tuple[int, int]:
     return number or options.min_speakers, number or options.max_speakers
 
 
-def voices_of(heard: Sequence[HeardSegment | None], fewest: int, most: int) -> FloatArray:
+def voices_of(analyses: Sequence[SegmentAnalysis | None], fewest: int, most: int) -> FloatArray:
     """Return how each voice in a channel sounds, of unit length `[voices, size]`."""
-    items = [item for item in heard if item]
+    items = [item for item in analyses if item]
     if not items:
         return np.zeros((0, 0), np.float32)
     sounds = np.concatenate([item.embeddings for item in items])
@@ -235,16 +234,16 @@ def voices_of(heard: Sequence[HeardSegment | None], fewest: int, most: int) -> F
     )
 
 
-def _is_over_line(heard: Sequence[HeardSegment | None]) -> bool:
+def _is_over_line(analyses: Sequence[SegmentAnalysis | None]) -> bool:
     """Return whether most of a channel has come over a telephone line."""
-    pieces = [(len(item.pieces), item.is_line) for item in heard if item]
+    pieces = [(len(item.pieces), item.is_line) for item in analyses if item]
     return 2 * sum(count for count, is_line in pieces if is_line) > sum(
         count for count, _ in pieces
     )
 
 
-def _turns(heard: Sequence[HeardSegment | None], sounds: FloatArray) -> list[list[VoiceTurn]]:
-    return [turns_of(item, sounds) if item else [] for item in heard]
+def _turns(analyses: Sequence[SegmentAnalysis | None], sounds: FloatArray) -> list[list[VoiceTurn]]:
+    return [turns_of(item, sounds) if item else [] for item in analyses]
 
 
 def is_by_channel(options: RecognitionOptions) -> bool:
@@ -292,22 +291,22 @@ class PartLabels:
         own = [voice for voice, of in enumerate(self._channels) if of == segment.channel]
         if self._is_by_channel:
             (voice,) = own or [self._new(segment.channel, np.zeros(0, np.float32), KNOWN)]
-            found = [VoiceTurn(voice, segment.start, segment.end)]
+            voice_turns = [VoiceTurn(voice, segment.start, segment.end)]
         else:
-            found = self._heard(item.heard, segment.channel, own) if item.heard else []
+            voice_turns = self._turns_of(item.heard, segment.channel, own) if item.heard else []
         self._labels.learn(unit(np.array(self._sums)), self._least)
-        turns = self._labels.turns(found)
+        turns = self._labels.turns(voice_turns)
         return AfterRecordingResult(
             [with_speakers(segment, turns) if turns else segment], turns=turns
         )
 
-    def _heard(self, heard: HeardSegment, channel: int, own: list[int]) -> list[VoiceTurn]:
-        sounds = voices_of([heard], 1, self._most)
-        least = LINE_KNOWN if heard.is_line else KNOWN
+    def _turns_of(self, analysis: SegmentAnalysis, channel: int, own: list[int]) -> list[VoiceTurn]:
+        sounds = voices_of([analysis], 1, self._most)
+        least = LINE_KNOWN if analysis.is_line else KNOWN
         before = unit(np.array([self._sums[voice] for voice in own]))
-        found = matched(sounds, before, [least] * len(sounds)) if own else {}
-        voices = {place: own[who] for place, who in found.items()}
-        turns = turns_of(heard, sounds)
+        matches = matched(sounds, before, [least] * len(sounds)) if own else {}
+        voices = {index: own[who] for index, who in matches.items()}
+        turns = turns_of(analysis, sounds)
         for turn in turns:
             sound = sounds[turn.voice]
             if turn.voice not in voices and len(own) < self._most:

@@ -64,7 +64,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HeardPieces:
+class PieceArrays:
     embeddings: FloatArray
     """Embeddings of unit length, `[pieces, size]`."""
     seconds: FloatArray
@@ -77,12 +77,12 @@ class HeardPieces:
         return self.seconds >= SURE_S
 
 
-def heard_of(pieces: Sequence[EmbeddedPiece]) -> HeardPieces:
+def piece_arrays(pieces: Sequence[EmbeddedPiece]) -> PieceArrays:
     embeddings, seconds, before = (
         np.array([getattr(piece, name) for piece in pieces])
         for name in ("embedding", "seconds", "voice")
     )
-    return HeardPieces(embeddings.astype(np.float32), seconds.astype(np.float32), before)
+    return PieceArrays(embeddings.astype(np.float32), seconds.astype(np.float32), before)
 
 
 def turn_of(run: Run) -> VoiceTurn:
@@ -143,11 +143,11 @@ def solos(first: int, active: Array, since: int) -> list[Solo]:
     has covered frames from `since` on before.
     """
     alone = active & (active.sum(axis=1) == 1)[:, None]
-    found = [Solo(number, first + np.flatnonzero(own)) for number, own in enumerate(alone.T)]
+    candidates = [Solo(number, first + np.flatnonzero(own)) for number, own in enumerate(alone.T)]
     most = round(SOLO_S / FRAME_S)
     return [
         Solo(solo.speaker, solo.frames[-most:])
-        for solo in found
+        for solo in candidates
         if solo.seconds >= LEAST_SOLO_S and solo.frames[-1] >= since
     ]
 
@@ -192,29 +192,29 @@ class LiveVoices:
         self,
         first: int,
         active: Array,
-        heard: Sequence[tuple[Solo, FloatArray]],
+        embedded: Sequence[tuple[Solo, FloatArray]],
         *,
         is_line: bool = False,
     ) -> None:
         """Take what is in a window that begins at frame `first`; `active` is as of `solos`.
 
-        `heard` has the solos of the window, each with its embedding, of unit length.
+        `embedded` has the solos of the window, each with its embedding, of unit length.
         """
         cosines = LINE if is_line else WIDE_BAND
-        for solo, embedding in heard:
+        for solo, embedding in embedded:
             self._meet(solo, embedding, cosines)
         self._reach(first + len(active))
         rows = slice(first - self._first, first - self._first + len(active))
         if rows.start < 0:
             active, rows = active[-rows.start :], slice(0, rows.stop)
-        given = self._given(active, self._votes[rows], heard, cosines)
+        given = self._given(active, self._votes[rows], embedded, cosines)
         weights = votes(first, len(active), EDGE_S)
         count = active.sum(axis=1)
         self._counts[rows] += np.stack([count * weights, weights], axis=1)
         for speaker, voice in given.items():
             own = active[:, speaker]
             self._votes[rows][own, voice] += weights[own]
-        for solo, embedding in heard:
+        for solo, embedding in embedded:
             voice = given.get(solo.speaker, -1)
             if voice >= 0 and embedding @ unit(self._sums[voice]) >= cosines.learnt:
                 self._sums[voice] = self._sums[voice] + embedding * solo.seconds
@@ -225,23 +225,23 @@ class LiveVoices:
         owned = [piece for piece in self.pieces if piece.voice >= 0 and piece.seconds >= SURE_S]
         if not owned:
             return
-        places = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
-        heard = heard_of([owned[place] for place in places])
-        found = sure_voices(
-            *(heard.embeddings, heard.seconds, heard.is_sure),
+        chosen = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
+        arrays = piece_arrays([owned[index] for index in chosen])
+        centroids = sure_voices(
+            *(arrays.embeddings, arrays.seconds, arrays.is_sure),
             is_line=is_line,
             least_share=1.0,
             most=self._most,
         )
-        now = (heard.embeddings @ found.T).argmax(axis=1)
-        numbers = kept_numbers(heard.before, now, heard.seconds)
-        for voice in set(heard.before.tolist()) - set(numbers.tolist()):
-            if (found @ unit(self._sums[voice])).max() >= SAME:
+        now = (arrays.embeddings @ centroids.T).argmax(axis=1)
+        numbers = kept_numbers(arrays.before, now, arrays.seconds)
+        for voice in set(arrays.before.tolist()) - set(numbers.tolist()):
+            if (centroids @ unit(self._sums[voice])).max() >= SAME:
                 self._sums[voice] = np.zeros_like(self._sums[voice])
         for cluster, number in enumerate(numbers.tolist()):
             own = now == cluster
             if number < len(self._sums):
-                self._sums[number] = heard.seconds[own] @ heard.embeddings[own]
+                self._sums[number] = arrays.seconds[own] @ arrays.embeddings[own]
 
     def settle(self, until: int) -> None:
         """Take the frames before one as settled: who speaks in them, the latest votes have said."""
@@ -259,15 +259,15 @@ class LiveVoices:
 
     def since(self, frame: int) -> list[Run]:
         """Return the runs that end after a frame, in order; the latest ones may change."""
-        found = []
+        latest = []
         for run in reversed(self.runs):
             if run.behind < frame - CLOSED:
                 break
-            found.append(run)
+            latest.append(run)
         still = dict(self._open)
         ended = self._runs_of(self._settled, self._end, still)
-        found += filter(is_long, (*ended, *still.values()))
-        return sorted((run for run in found if run.behind > frame), key=lambda run: run.first)
+        latest += filter(is_long, (*ended, *still.values()))
+        return sorted((run for run in latest if run.behind > frame), key=lambda run: run.first)
 
     @property
     def _end(self) -> int:
@@ -303,7 +303,7 @@ class LiveVoices:
         self,
         active: Array,
         votes: FloatArray,
-        heard: Sequence[tuple[Solo, FloatArray]],
+        embedded: Sequence[tuple[Solo, FloatArray]],
         cosines: Cosines,
     ) -> Mapping[int, int]:
         """Return the voice of each speaker of a window that has one; each has another."""
@@ -311,7 +311,7 @@ class LiveVoices:
             return {}
         known = cosines.known if len(self._sums) < self._most else 0.0
         centroids = unit(np.stack(self._sums))
-        sounds = {solo.speaker: centroids @ embedding for solo, embedding in heard}
+        sounds = {solo.speaker: centroids @ embedding for solo, embedding in embedded}
         latest = np.where(votes.max(axis=1) > 0, votes.argmax(axis=1), -1)
         scores = np.full((active.shape[1], len(centroids)), -np.inf)
         for speaker, own in enumerate(active.T):
@@ -375,26 +375,29 @@ def relabelled(
     owned = [piece for piece in pieces if piece.voice >= 0]
     if not owned:
         return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
-    heard = heard_of(owned)
-    found = sure_voices(
-        *(heard.embeddings, heard.seconds, heard.is_sure), is_line=is_line, fewest=fewest, most=most
+    arrays = piece_arrays(owned)
+    centroids = sure_voices(
+        *(arrays.embeddings, arrays.seconds, arrays.is_sure),
+        is_line=is_line,
+        fewest=fewest,
+        most=most,
     )
-    before, places = heard.before, np.array([piece.frame for piece in owned])
-    now = (heard.embeddings @ found.T).argmax(axis=1)
-    numbers = kept_numbers(before, now, heard.seconds)
+    before, middles = arrays.before, np.array([piece.frame for piece in owned])
+    now = (arrays.embeddings @ centroids.T).argmax(axis=1)
+    numbers = kept_numbers(before, now, arrays.seconds)
     now = numbers[now]
-    sounds = np.zeros((numbers.max() + 1, found.shape[1]), np.float32)
-    sounds[numbers] = found[: len(numbers)]
+    sounds = np.zeros((numbers.max() + 1, centroids.shape[1]), np.float32)
+    sounds[numbers] = centroids[: len(numbers)]
     parts: list[tuple[int, Run]] = []
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         (own,) = np.nonzero(before == run.voice)
         # Between two pieces, the nearer one counts.
-        between = (places[own][1:] + places[own][:-1]) / 2
+        between = (middles[own][1:] + middles[own][:-1]) / 2
         edges = np.searchsorted(between, (run.first, run.behind))
         cuts = [run.first, *between[slice(*edges)].astype(int).tolist(), run.behind]
         voice_of = now[own[edges[0] : edges[0] + len(cuts) - 1]].tolist()
         parts += [
-            (place, Run(voice, start, end))
+            (index, Run(voice, start, end))
             for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
         ]
     return Relabelled(parts, sounds)

@@ -71,11 +71,11 @@ class LiveLabels:
         self._calls, self._waits = calls, not options.adaptive
         self._voices = LiveVoices(min(self._most, MOST_SPEAKERS))
         self._steps: deque[_AudioStep] = deque()
-        self._end = self._heard = 0
+        self._end = self._analysed = 0
         """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
         self._windows = self._line_windows = 0
         self._labels = SpeakerLabels(known_speakers_of(options.known_speakers))
-        self._told: list[str] = []
+        self._sent_labels: list[str] = []
         """Labels of the settled runs, as they were sent."""
         self._task: asyncio.Task[None] | None = None
         self._final: list[Turn] | None = None
@@ -106,14 +106,14 @@ class LiveLabels:
 
     def take_turns(self) -> list[Turn]:
         """Return the turns that are settled since the last call."""
-        new = self._turns(self._voices.runs[len(self._told) :])
-        self._told += [turn.speaker for turn in new]
+        new = self._turns(self._voices.runs[len(self._sent_labels) :])
+        self._sent_labels += [turn.speaker for turn in new]
         return new
 
     async def finish(self) -> StreamTurns:
         await self.settled()
         self._voices.settle(frame_at(self._end + KEPT_S * SAMPLE_RATE))
-        found = await asyncio.to_thread(
+        result = await asyncio.to_thread(
             relabelled,
             self._voices.runs,
             self._voices.pieces,
@@ -122,12 +122,12 @@ class LiveLabels:
             most=self._most,
         )
         self.take_turns()
-        if len(found.sounds):
-            self._know(found.sounds, anew=True)
-        parts = sorted(found.parts, key=lambda part: part[1].first)
+        if len(result.sounds):
+            self._know(result.sounds, anew=True)
+        parts = sorted(result.parts, key=lambda part: part[1].first)
         turns = self._turns(run for _, run in parts)
-        told = (self._told[place] for place, _ in parts)
-        changed = [turn for turn, before in zip(turns, told, strict=True) if turn.speaker != before]
+        sent = (self._sent_labels[index] for index, _ in parts)
+        changed = [turn for turn, before in zip(turns, sent, strict=True) if turn.speaker != before]
         self._final = joined_turns(turns, LEAST_S)
         return StreamTurns(self._final, joined_turns(changed, LEAST_S))
 
@@ -140,11 +140,11 @@ class LiveLabels:
         return 2 * self._line_windows > self._windows
 
     async def _catch_up(self) -> None:
-        while self._heard < self._end:
+        while self._analysed < self._end:
             until = next(
                 step.start + len(step.waveform)
                 for step in self._steps
-                if step.start + len(step.waveform) > self._heard
+                if step.start + len(step.waveform) > self._analysed
             )
             if not self._waits and self._end - until > LATE_S * SAMPLE_RATE:
                 until = self._end
@@ -154,7 +154,7 @@ class LiveLabels:
                 if not self._has_failed:
                     self._has_failed = True
                     logger.warning("the speakers of a stream are not labelled: %s", failure)
-            self._heard = until
+            self._analysed = until
             self._voices.settle(frame_at(until - SETTLE_S * SAMPLE_RATE))
             while (
                 self._steps[0].start + len(self._steps[0].waveform) < until - KEPT_S * SAMPLE_RATE
@@ -173,7 +173,7 @@ class LiveLabels:
         for span in spoken(probs, until - begins, band):
             edges = (max(0, frame_at(begins + sample) - first) for sample in span)
             speech[slice(*edges)] = True
-        since = max(first, frame_at(self._heard))
+        since = max(first, frame_at(self._analysed))
         if not speech[since - first :].any():
             return
         waveform = np.concatenate([step.waveform for step in steps])
@@ -193,13 +193,12 @@ class LiveLabels:
                 for a, b in solo.spans()
             ]
             whole = np.concatenate(parts)
-            found = await embedded(self._calls, whole, [(0, len(whole))], is_line=is_line)
-            sound: FloatArray = found[0]
-            return sound
+            outputs = await embedded(self._calls, whole, [(0, len(whole))], is_line=is_line)
+            return np.asarray(outputs[0])
 
         embeddings = await together(embedding(solo) for solo in alone)
-        heard = [*zip(alone, embeddings, strict=True)]
-        self._voices.after_window(first, active, heard, is_line=self._is_line)
+        solo_embeddings = [*zip(alone, embeddings, strict=True)]
+        self._voices.after_window(first, active, solo_embeddings, is_line=self._is_line)
         self._know(self._voices.sounds)
         if not self._windows % round(REGROUP_S * 1000 / 640):
             await asyncio.to_thread(self._voices.regroup, is_line=self._is_line)

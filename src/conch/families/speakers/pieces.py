@@ -58,48 +58,48 @@ sound alike."""
 def spoken(speech_probs: Array, length: int, band: Band, *, is_firm: bool = False) -> list[Span]:
     """Return the stretches of speech of a segment of `length` samples, all of it or the firm."""
     least = band.firm if is_firm else band.least
-    found = [
+    stretches = [
         (first * VAD_FRAME_SAMPLES, min(length, behind * VAD_FRAME_SAMPLES))
         for first, behind in runs_of(speech_probs >= least)
         if speech_probs[first:behind].max() >= band.sure
     ]
-    joined = closed(found, round(band.joined_s * SAMPLE_RATE))
+    joined = closed(stretches, round(band.joined_s * SAMPLE_RATE))
     return [span for span in joined if span[1] - span[0] >= LEAST_S * SAMPLE_RATE]
 
 
 def pieces(spans: list[Span]) -> list[Span]:
     """Return pieces of PIECE_S that cover stretches of speech; a shorter stretch is one piece."""
     size, step = round(PIECE_S * SAMPLE_RATE), round(STEP_S * SAMPLE_RATE)
-    found = []
+    parts = []
     for first, behind in spans:
         start = first
         while start + size < behind:
-            found.append((start, start + size))
+            parts.append((start, start + size))
             start += step
         # The last one ends with the speech.
-        found.append((max(first, behind - size), behind))
-    return found
+        parts.append((max(first, behind - size), behind))
+    return parts
 
 
-def thinned(spans: Sequence[Span], heard: Sequence[tuple[int, Array]], band: Band) -> list[int]:
+def thinned(spans: Sequence[Span], active: Sequence[tuple[int, Array]], band: Band) -> list[int]:
     """Return the places of the pieces to embed at first: some are left out where one voice goes on.
 
-    `heard` has the first frame of each window, and who of its own speaks, bool `[frames, 3]`.
+    `active` has the first frame of each window, and who of its own speaks, bool `[frames, 3]`.
     """
-    found: list[int] = []
-    place = 0
-    while place < len(spans):
-        start = spans[place][0]
-        found.append(place)
+    chosen: list[int] = []
+    index = 0
+    while index < len(spans):
+        start = spans[index][0]
+        chosen.append(index)
         most = start + round((band.most_skipped + 1) * STEP_S * SAMPLE_RATE)
-        ahead = range(place + 2, min(place + 2 + band.most_skipped, len(spans)))
+        ahead = range(index + 2, min(index + 2 + band.most_skipped, len(spans)))
         fitting = [
             far
             for far in ahead
-            if spans[far][0] <= most and _is_one_voice(heard, start, spans[far][1])
+            if spans[far][0] <= most and _is_one_voice(active, start, spans[far][1])
         ]
-        place = max(fitting, default=place + 1)
-    return found
+        index = max(fitting, default=index + 1)
+    return chosen
 
 
 def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
@@ -111,18 +111,18 @@ def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
     ]
 
 
-def represented(places: Sequence[int], count: int) -> list[int]:
+def represented(indices: Sequence[int], count: int) -> list[int]:
     """Return how many of `count` pieces each embedded one stands for: those up to the next."""
-    found: list[int] = np.diff([*places, count]).tolist()
-    return found
+    counts: list[int] = np.diff([*indices, count]).tolist()
+    return counts
 
 
-def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> bool:
+def _is_one_voice(active: Sequence[tuple[int, Array]], start: int, end: int) -> bool:
     """Return whether no window has two speakers in this span."""
     first, behind = max(0, frame_at(start)), frame_at(end)
     return all(
-        active[max(0, first - begun) : max(0, behind - begun)].any(axis=0).sum() <= 1
-        for begun, active in heard
+        speaks[max(0, first - begun) : max(0, behind - begun)].any(axis=0).sum() <= 1
+        for begun, speaks in active
     )
 
 

@@ -91,6 +91,6 @@ def read_weights(path: Path) -> dict[str, FloatArray]:
     """Return the weights of a checkpoint of PyTorch, float32, by name; nothing in it is run."""
     import torch
 
-    found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    state = found.get("state_dict", found)
+    checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
+    state = checkpoint.get("state_dict", checkpoint)
     return {name: np.asarray(value.numpy(), np.float32) for name, value in state.items()}

@@ -37,11 +37,11 @@ class TransducerDecoderConfig(DecoderConfig):
 
 class TransducerDecoder:
     def __init__(self, config: TransducerDecoderConfig) -> None:
-        found = opened_folder(config)
+        model = opened_folder(config)
         self._language = config.language
-        self._joint = Joint(found, config.threads, config.blank_penalty)
-        self._frame_s = found.frame_s
-        units = WrittenUnits(found.tokens, found.blank)
+        self._joint = Joint(model, config.threads, config.blank_penalty)
+        self._frame_s = model.frame_s
+        units = WrittenUnits(model.tokens, model.blank)
         self._search = TransducerSearch(self._joint, units)
         self._texts = units.texts
         self._language_model = None
@@ -81,17 +81,17 @@ class TransducerDecoder:
         return Fusion(self._language_model, self._texts, options.lm_weight, options.word_bonus)
 
     def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
-        found = []
+        usable = []
         for hotword in hotwords(parameters):
             foreign = {*hotword.phrase.lower()} - self._letters if self._letters else set()
             if not foreign:
-                found.append(hotword)
+                usable.append(hotword)
             elif parameters.get("skip_foreign") is not True:
                 raise OptionError(
                     "option 'hotwords' takes phrases in the letters of the model; sent: "
                     f"{hotword.phrase!r:.80}, which has {min(foreign)!r}"
                 )
-        return found
+        return usable
 
     def checked_frames(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, size]`."""
@@ -106,8 +106,8 @@ class TransducerDecoder:
             return [error] * len(searches)
         return [None] * len(searches)
 
-    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        return outputs_of(found, self._frame_s)
+    def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
+        return outputs_of(hypotheses, self._frame_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,13 +38,13 @@ def opened_folder(config: FolderConfig) -> Transducer:
     return folder_of(config, "transducer", "is no transducer", read_transducer)
 
 
-def opened_part(found: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
+def opened_part(model: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
     options = session_options(threads, keeps_memory=False)
-    return open_network(f"the {part} of a transducer", found.parts[part], options)
+    return open_network(f"the {part} of a transducer", model.parts[part], options)
 
 
-def opened_encoder(found: Transducer, threads: int) -> EncoderGraph:
-    return EncoderGraph(found.encoder, "the encoder of a transducer", threads)
+def opened_encoder(model: Transducer, threads: int) -> EncoderGraph:
+    return EncoderGraph(model.encoder, "the encoder of a transducer", threads)
 
 
 class Predictor(Protocol):
@@ -64,22 +64,22 @@ class Predictor(Protocol):
         ...
 
 
-def predictor_of(found: Transducer, threads: int) -> Predictor:
-    if found.lstm:
-        return LstmPredictor(found, found.lstm, threads)
-    return LastUnitsPredictor(found, threads)
+def predictor_of(model: Transducer, threads: int) -> Predictor:
+    if model.lstm:
+        return LstmPredictor(model, model.lstm, threads)
+    return LastUnitsPredictor(model, threads)
 
 
 class LastUnitsPredictor:
     """Reads the last units alone, as those of icefall do; -1 is before the first."""
 
-    def __init__(self, found: Transducer, threads: int) -> None:
-        self._network = opened_part(found, "decoder", threads)
+    def __init__(self, model: Transducer, threads: int) -> None:
+        self._network = opened_part(model, "decoder", threads)
         (self._input,) = (item.name for item in self._network.get_inputs())
-        self._kind = np.int32 if found.headers["decoder"].inputs[0].kind == INT32 else np.int64
+        self._dtype = np.int32 if model.headers["decoder"].inputs[0].kind == INT32 else np.int64
         self._kept: OrderedDict[tuple[int, ...], FloatArray] = OrderedDict()
-        self.size = found.context_size
-        self.start = (*[-1] * (self.size - 1), found.blank)
+        self.size = model.context_size
+        self.start = (*[-1] * (self.size - 1), model.blank)
 
     def after(self, context: tuple[int, ...], unit: int) -> tuple[int, ...]:
         return (*context[1:], unit)
@@ -88,9 +88,9 @@ class LastUnitsPredictor:
         missing = [item for item in dict.fromkeys(contexts) if item not in self._kept]
         # One by one where it is int8; a matter of microseconds anyway.
         for context in missing:
-            feed = {self._input: np.array([context], self._kind)}
-            (found,) = self._network.run(None, feed)
-            self._kept[context] = found.reshape(-1)
+            feed = {self._input: np.array([context], self._dtype)}
+            (output,) = self._network.run(None, feed)
+            self._kept[context] = output.reshape(-1)
         rows = np.stack([self._kept[item] for item in contexts])
         while len(self._kept) > _CONTEXTS:
             self._kept.popitem(last=False)
@@ -114,15 +114,15 @@ class LstmPredictor:
 
     size = 0
 
-    def __init__(self, found: Transducer, lstm: Lstm, threads: int) -> None:
-        self._network = opened_part(found, "decoder", threads)
+    def __init__(self, model: Transducer, lstm: Lstm, threads: int) -> None:
+        self._network = opened_part(model, "decoder", threads)
         self._inputs = [item.name for item in self._network.get_inputs()]
-        header = found.headers["decoder"]
-        kinds = (np.int32 if item.kind == INT32 else np.int64 for item in header.inputs[:2])
-        self._kinds = tuple(kinds)
+        header = model.headers["decoder"]
+        dtypes = (np.int32 if item.kind == INT32 else np.int64 for item in header.inputs[:2])
+        self._dtypes = tuple(dtypes)
         zeros = np.zeros((lstm.layers, lstm.hidden), np.float32)
         self._nothing = _Read(0, None, (zeros, zeros))
-        self.start = self.after(self._nothing, found.blank)
+        self.start = self.after(self._nothing, model.blank)
         self._most = 1 if header.is_int8 or not self._takes_batches() else _CONTEXTS
 
     def after(self, context: _Read, unit: int) -> _Read:
@@ -142,12 +142,12 @@ class LstmPredictor:
         return True
 
     def _read(self, contexts: Sequence[_Read]) -> None:
-        units, lens = self._kinds
+        units, lens = self._dtypes
         before = [item.before or self._nothing for item in contexts]
         feed = (
             np.array([[item.unit] for item in contexts], units),
             np.ones(len(contexts), lens),
-            *(np.stack([item.states[place] for item in before], axis=1) for place in (0, 1)),
+            *(np.stack([item.states[index] for item in before], axis=1) for index in (0, 1)),
         )
         out, _, h, c = self._network.run(None, dict(zip(self._inputs, feed, strict=True)))
         for row, item in enumerate(contexts):
@@ -170,43 +170,43 @@ class Expected(NamedTuple):
 class Joint:
     """Log probabilities of the next unit, given a frame and the units before."""
 
-    def __init__(self, found: Transducer, threads: int, blank_penalty: float) -> None:
+    def __init__(self, model: Transducer, threads: int, blank_penalty: float) -> None:
         """`blank_penalty` are nats that a blank loses."""
-        self.predictor = predictor_of(found, threads)
-        self._joiner = opened_part(found, "joiner", threads)
+        self.predictor = predictor_of(model, threads)
+        self._joiner = opened_part(model, "joiner", threads)
         self._frame, self._predicted = (item.name for item in self._joiner.get_inputs())
-        self.is_one_by_one = found.headers["joiner"].is_int8
+        self.is_one_by_one = model.headers["joiner"].is_int8
         """Whether a row depends on the others of its call."""
-        self.is_nemo = found.lstm is not None
+        self.is_nemo = model.lstm is not None
         """Whether a frame may have several units."""
-        self.ahead = 1 if found.is_tdt or self.is_one_by_one else 2 if self.is_nemo else 8
+        self.ahead = 1 if model.is_tdt or self.is_one_by_one else 2 if self.is_nemo else 8
         """Frames that a greedy search looks at in one call: more than from one unit to the next."""
-        self.most_units = 5 if found.is_tdt else 10
+        self.most_units = 5 if model.is_tdt else 10
         """Units at one frame of the greedy search of such a model."""
-        self._blank, self._blank_penalty = found.blank, blank_penalty
-        self._num_units, self._is_tdt = len(found.tokens), found.is_tdt
+        self._blank, self._blank_penalty = model.blank, blank_penalty
+        self._num_units, self._is_tdt = len(model.tokens), model.is_tdt
         self._takes_batches = True
         self.frame_size = 0
         """Values of a frame."""
-        self._check(found)
+        self._check(model)
 
-    def _check(self, found: Transducer) -> None:
+    def _check(self, model: Transducer) -> None:
         try:
             predicted = self.predicted([self.predictor.start])
             # Where the encoder does not say it, both have one size.
-            size = (*found.headers["encoder"].outputs[0].dims, "", "")[1 if self.is_nemo else 2]
+            size = (*model.headers["encoder"].outputs[0].dims, "", "")[1 if self.is_nemo else 2]
             self.frame_size = size if isinstance(size, int) else predicted.shape[1]
             frame = np.zeros((1, self.frame_size), np.float32)
             width = self._logits(frame, predicted).shape[1]
             self._takes_batches = self._runs(np.repeat(frame, 2, 0), np.repeat(predicted, 2, 0))
         except Exception as error:  # onnxruntime's own exceptions share no public base
             raise ConfigError(
-                f"decoder and joiner in {found.folder} do not go together: {error}"
+                f"decoder and joiner in {model.folder} do not go together: {error}"
             ) from error
-        if not (width > self._num_units if found.is_tdt else width == self._num_units):
-            more = " and durations" if found.is_tdt else ""
+        if not (width > self._num_units if model.is_tdt else width == self._num_units):
+            more = " and durations" if model.is_tdt else ""
             raise ConfigError(
-                f"the joiner in {found.folder} writes {width} units{more}, and its tokens.txt has "
+                f"the joiner in {model.folder} writes {width} units{more}, and its tokens.txt has "
                 f"{self._num_units}"
             )
 
@@ -216,14 +216,14 @@ class Joint:
 
     def expected(self, frames: FloatArray, predicted: FloatArray) -> Expected:
         """Return what may follow each of these frames of the encoder, float32 `[N, size]`."""
-        found = self._logits(frames, predicted)
-        logits, durations = found[:, : self._num_units], found[:, self._num_units :]
+        outputs = self._logits(frames, predicted)
+        logits, durations = outputs[:, : self._num_units], outputs[:, self._num_units :]
         if self._blank_penalty:
             logits[:, self._blank] -= self._blank_penalty
         log_probs = log_softmax(logits)
         if not self._is_tdt:
-            steps = np.full(len(found), 0 if self.is_nemo else 1)
-            return Expected(log_probs, steps, np.zeros(len(found), np.float32))
+            steps = np.full(len(outputs), 0 if self.is_nemo else 1)
+            return Expected(log_probs, steps, np.zeros(len(outputs), np.float32))
         steps = durations.argmax(axis=1)
         return Expected(log_probs, steps, log_softmax(durations).max(axis=1))
 
@@ -241,9 +241,8 @@ class Joint:
             return np.concatenate([self._logits(*row) for row in rows])
         if self.is_nemo:
             frames, predicted = frames[:, :, None], predicted[:, :, None]
-        (found,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
-        logits: FloatArray = found.reshape(len(frames), -1)
-        return logits
+        (output,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
+        return np.asarray(output.reshape(len(frames), -1))
 
 
 class TransducerEncoder(RecordingEncoder):
@@ -256,6 +255,6 @@ class TransducerStreamingEncoder(LiveEncoder):
     """Turns samples of streams into frames; refuses all for an encoder of recordings."""
 
     def __init__(self, config: LiveConfig) -> None:
-        found = opened_folder(config)
-        graph = opened_encoder(found, config.threads) if found.encoder.is_live else None
+        model = opened_folder(config)
+        graph = opened_encoder(model, config.threads) if model.encoder.is_live else None
         super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)

@@ -38,7 +38,7 @@ END_OF_TURN = ComponentInfo(
     package=PACKAGE,
 )
 
-_ASKED = {"semantic_endpointing": True}
+_WHEN = {"semantic_endpointing": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,8 @@ FAMILY = Family(
             "option 'semantic_endpointing' cannot be true with endpointing false",
         ),
     ),
-    needs=(Need(components=(END_OF_TURN.name,), when=_ASKED),),
+    needs=(Need(components=(END_OF_TURN.name,), when=_WHEN),),
     hooks=FamilyHooks(
-        end_of_turn=Hook(function="conch.families.turns.end_of_turn:end_of_turn", when=_ASKED)
+        end_of_turn=Hook(function="conch.families.turns.end_of_turn:end_of_turn", when=_WHEN)
     ),
 )

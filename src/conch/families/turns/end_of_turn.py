@@ -17,8 +17,8 @@ async def end_of_turn(calls: Calls, waveform: Array) -> float:
         _warn()
         return 0.0
     inputs = {"waveform": waveform[-round(WINDOW_S * SAMPLE_RATE) :]}
-    found = await calls(END_OF_TURN.name, inputs, ("probability",))
-    return float(found["probability"].numpy()[0])
+    outputs = await calls(END_OF_TURN.name, inputs, ("probability",))
+    return float(outputs["probability"].numpy()[0])
 
 
 @cache

@@ -37,10 +37,10 @@ class EndOfTurnComponent(RowByRow):
 
     def answer(self, row: Row, /) -> Outputs:
         waveform = row.segment(WINDOW_S)
-        heard = np.pad(waveform, (WINDOW - len(waveform), 0))
-        heard = (heard - heard.mean()) / np.sqrt(heard.var() + 1e-7)
+        samples = np.pad(waveform, (WINDOW - len(waveform), 0))
+        samples = (samples - samples.mean()) / np.sqrt(samples.var() + 1e-7)
         # The model's features mirror the waveform at its end, too.
-        heard = np.pad(heard, (0, N_FFT // 2), mode="reflect")
-        features = log_mel_spectrogram(heard, WINDOW // FRAME_SHIFT)
+        samples = np.pad(samples, (0, N_FFT // 2), mode="reflect")
+        features = log_mel_spectrogram(samples, WINDOW // FRAME_SHIFT)
         [probability] = self._session.run(None, {"input_features": features[None]})
         return {"probability": np.asarray(probability, np.float32).reshape(1)}

@@ -100,14 +100,14 @@ def search(
         )
         return [_decoded(result, tokens) for result in results]
 
-    found = searched(range(len(encoder_out)), 0)
+    nbests = searched(range(len(encoder_out)), 0)
     most = guards.compression_ratio_threshold
-    again = [row for row, item in enumerate(found) if compression_ratio(item.texts[0]) > most]
+    again = [row for row, item in enumerate(nbests) if compression_ratio(item.texts[0]) > most]
     if again and guards.no_repeat_ngram_size:
         retried = searched(again, guards.no_repeat_ngram_size)
-        for row, decoded in zip(again, retried, strict=True):
-            found[row] = decoded
-    return [_silenced(decoded, guards) for decoded in found]
+        for row, nbest in zip(again, retried, strict=True):
+            nbests[row] = nbest
+    return [_silenced(nbest, guards) for nbest in nbests]
 
 
 def _decoded(
@@ -201,8 +201,8 @@ class WhisperDecoder:
                     index
                 )
         for (_, beam_size, _), group in searches.items():
-            found = self._search([requests[index] for index in group], beam_size)
-            answers.update(zip(group, found, strict=True))
+            outputs = self._search([requests[index] for index in group], beam_size)
+            answers.update(zip(group, outputs, strict=True))
         return [answers[index] for index in range(len(rows))]
 
     def _search(self, requests: Sequence[_DecodeRequest], beam_size: int) -> list[Outputs]:
@@ -210,12 +210,14 @@ class WhisperDecoder:
         encoder_out = np.stack([request.encoder_out for request in requests])
         spoken = self._spoken(encoder_out, [request.choice for request in requests])
         answers: list[Outputs] = []
-        found = self._decoded(requests, encoder_out, spoken, beam_size)
-        for request, heard, decoded in zip(requests, spoken, found, strict=True):
-            words = self._align(request, decoded.texts[0], heard.language) if request.align else []
+        results = self._decoded(requests, encoder_out, spoken, beam_size)
+        for request, detected, decoded in zip(requests, spoken, results, strict=True):
+            words = (
+                self._align(request, decoded.texts[0], detected.language) if request.align else []
+            )
             nbest = list(zip(decoded.texts, decoded.scores, strict=True))[: request.nbest]
             answers.append(
-                nbest_outputs(nbest, heard.language, heard.probability) | words_outputs(words)
+                nbest_outputs(nbest, detected.language, detected.probability) | words_outputs(words)
             )
         return answers
 
@@ -240,19 +242,20 @@ class WhisperDecoder:
             taken = encoder_out if len(rows) == len(requests) else encoder_out[rows]
             return search(self._model, self.tokens, taken, prompts, beam_size, self._guards)
 
-        found = searched(range(len(requests)), has_prompt=True)
+        results = searched(range(len(requests)), has_prompt=True)
         doubtful = [
             row
             for row, request in enumerate(requests)
-            if request.before and not self._is_heard(request, spoken[row].language, found[row])
+            if request.before
+            and not self._is_from_audio(request, spoken[row].language, results[row])
         ]
         if doubtful:
             again = searched(doubtful, has_prompt=False)
             for row, decoded in zip(doubtful, again, strict=True):
-                found[row] = decoded
-        return found
+                results[row] = decoded
+        return results
 
-    def _is_heard(self, request: _DecodeRequest, language: str, decoded: DecodedTexts) -> bool:
+    def _is_from_audio(self, request: _DecodeRequest, language: str, decoded: DecodedTexts) -> bool:
         """Return whether a text comes from the audio, and not from the prompt alone.
 
         Where Whisper hears no speech, it goes on with the prompt, or repeats it.
@@ -296,19 +299,19 @@ class WhisperDecoder:
         self, encoder_out: FloatArray, choices: Sequence[tuple[str, ...]]
     ) -> list[_DetectedLanguage]:
         """Return the language of each segment; of a choice, probabilities sum to 1."""
-        found = [_DetectedLanguage(choice[0] if choice else "", math.nan) for choice in choices]
+        detected = [_DetectedLanguage(choice[0] if choice else "", math.nan) for choice in choices]
         unknown = [index for index, choice in enumerate(choices) if len(choice) != 1]
         if unknown:
             ranked = self._model.detect_language(_view(encoder_out[unknown]))
             for index, candidates in zip(unknown, ranked, strict=True):
-                heard = {token.strip("<|>"): float(share) for token, share in candidates}
-                chosen = {code: heard[code] for code in choices[index] or heard}
+                probabilities = {token.strip("<|>"): float(share) for token, share in candidates}
+                chosen = {code: probabilities[code] for code in choices[index] or probabilities}
                 language = max(chosen, key=lambda code: chosen[code])
                 total = sum(chosen.values())
                 # Shares of nothing: the model is as sure of none of them.
                 share = chosen[language] / total if total > 0 else 1 / len(chosen)
-                found[index] = _DetectedLanguage(language, min(1.0, share))
-        return found
+                detected[index] = _DetectedLanguage(language, min(1.0, share))
+        return detected
 
     def _language(self, request: _DecodeRequest) -> str:
         return self._spoken(request.encoder_out[None], [request.choice])[0].language
@@ -330,7 +333,7 @@ class WhisperDecoder:
         """
         if not text.strip():
             prompt = self.tokens.prompt(language, task=request.task)
-            [found] = self._model.generate(
+            [generated] = self._model.generate(
                 _view(request.encoder_out[None]),
                 [prompt],
                 beam_size=1,
@@ -338,7 +341,7 @@ class WhisperDecoder:
                 suppress_blank=False,
                 return_logits_vocab=True,
             )
-            logits = np.array(found.logits[0][0], dtype=np.float64).ravel()
+            logits = np.array(generated.logits[0][0], dtype=np.float64).ravel()
             return float(logits[self.tokens.end_of_text] - np.logaddexp.reduce(logits))
         _, result = self._forced(request, text, language)
         return sum(math.log(max(prob, 1e-30)) for prob in result.text_token_probs)

@@ -14,6 +14,6 @@ WHISPER = AttentionRecogniser(*COMPONENTS, OPEN_WINDOW)
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
+    calls: Calls, texts: list[str], segment: Heard, options: RecognitionOptions
 ) -> list[float]:
-    return await WHISPER.text_scores(calls, await heard.by(WHISPER), texts, options)
+    return await WHISPER.text_scores(calls, await segment.by(WHISPER), texts, options)
