@@ -14,8 +14,7 @@ from statistics import median
 
 from conch.cli.arguments import positive
 from conch.cli.bench_arguments import counts
-from conch.component import Outputs, Row
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Outputs, Row
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.network import MAX_S, EncoderComponent, MoonshineConfig
 from conch.scoring.manifest import read_manifest, select

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
 from conch.families.ctc.encoder import (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conch.catalogue.exports import TOKENS
-from conch.component.arrays import SAMPLE_RATE, FloatArray, log_softmax
+from conch.component import SAMPLE_RATE, FloatArray, log_softmax
 from conch.decoding.hypothesis import unit_runs
 from conch.families.ctc.folder import read_ctc
 from conch.families.funasr.folder import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from conch.catalogue.checks import check_files
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.families.moonshine import FILES, PACKAGE, TOKENIZER
 from conch.families.moonshine.weights import DECODER, ENCODER, MODELS, TOKENIZER_FILE, read_graph
 from conch.packaged import packaged

@@ -11,7 +11,7 @@ from conch.bench.load import progress
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
 from conch.cli.own_server import server_url
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.recognition.live.turn_end import FINISHED
 from conch.scoring.tables import number, percent, table
 from lab.endpoints.made_turns import made_turns

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component import Row
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Row
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.network import EncoderComponent, MoonshineConfig
 from conch.families.turns import WINDOW_S

@@ -18,7 +18,7 @@ from conch.bench.load import progress
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
 from conch.cli.own_server import server_url
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.scoring.tables import percent, table
 from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of

@@ -22,9 +22,7 @@ from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
 from conch.bls.calls import Calls
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
-from conch.component import ComponentModel
-from conch.component.arrays import SAMPLE_RATE, VAD_STATE_SIZE
-from conch.component.row import Row
+from conch.component import SAMPLE_RATE, VAD_STATE_SIZE, ComponentModel, Row
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.families.speakers.components import EmbeddingComponent, SegmentationComponent
 from conch.families.speakers.live_labels import LiveLabels

@@ -11,8 +11,7 @@ from hibari import Hibari
 
 from conch.bench.header import Flat, Header
 from conch.bench.samples import Choice
-from conch.component import Array, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import Array, FloatArray, Row, bytes_array
 from conch.families import voices
 from conch.families.hibari.components import HibariAcoustic, HibariVocoder
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig

@@ -13,7 +13,7 @@ from conch.catalogue.checks import check_folder
 from conch.catalogue.convert import QUANTIZATIONS, convert
 from conch.catalogue.kinds import KINDS
 from conch.catalogue.places import find
-from conch.component.row import Row
+from conch.component import Row
 from conch.families.whisper import TINY_EN
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.packaged import install

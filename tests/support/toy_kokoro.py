@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.families.kokoro import FRAME_SAMPLES, NAMES, NETWORK, STYLES
 from conch.families.kokoro.components import (
     AUDIO,

@@ -11,7 +11,7 @@ import scipy.signal
 import soxr
 from numpy.typing import NDArray
 
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 
 BoolArray = NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.component.features import FRAME_SHIFT, HISTORY, streaming_log_mel
 from conch.decoding.units import Units
 from conch.language import language_model_words

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.component.parameters import DeviceConfig
 from conch.decoding.units import Units, units_from_dict
 from conch.families.ctc.onnx_model import CtcGraph

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tqdm import tqdm
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.decoding.beam import BeamSearch, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from conch.component import FloatArray, Row
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, FloatArray, Row
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.likeness import LEAST_S, MOST_S, SOUNDS, sound_of
 from conch.families.speakers.clustering import unit

@@ -13,8 +13,7 @@ from onnx.utils import Extractor
 
 from conch.bench.samples import Choice
 from conch.cli.bench_arguments import LIMIT, add_input, choice_of
-from conch.component import Array, Row, bytes_array
-from conch.component.arrays import DoubleArray
+from conch.component import Array, DoubleArray, Row, bytes_array
 from conch.component.onnx import open_network, session_options
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
 from conch.families.kokoro import NAMES

@@ -10,8 +10,7 @@ from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks, cut_to_blocks, resamp
 from conch.audio.intake import AudioFile
 from conch.audio.limits import check_duration, check_rate
 from conch.audio.signal_faults import SignalFaults
-from conch.component import Array, FloatArray
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array, FloatArray
 from conch.wire.errors import AudioError, OptionError
 
 Channels = Literal["mix", "split"] | int

@@ -18,7 +18,7 @@ from conch.bulk.plan import digest_of
 from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer, Sending
 from conch.bulk.storage import DONE, FILES, WORK, Output, UnfitNameError, without_secrets
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.wire.errors import InvalidRequestError
 from conch.wire.formats import FORMATS
 from conch.wire.result import Transcript

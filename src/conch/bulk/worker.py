@@ -31,7 +31,7 @@ from conch.bulk.work import (
     write_shard,
 )
 from conch.client.together import all_of
-from conch.component.arrays import VAD_STATE_SIZE, FloatArray
+from conch.component import VAD_STATE_SIZE, FloatArray
 from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError
 from conch.wire.options import RecognitionOptions
 

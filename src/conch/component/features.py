@@ -6,7 +6,7 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 
 FRAME_SHIFT = 160
 """Samples from one frame to the next: 10 ms."""

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from conch.component.arrays import Array, FloatArray
+from conch.component import Array, FloatArray
 
 MICROSOFT = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""

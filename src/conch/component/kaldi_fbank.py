@@ -9,7 +9,7 @@ from typing import Any
 import kaldi_native_fbank as knf
 import numpy as np
 
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 
 FRAME_S = 0.01
 """Seconds from one frame to the next."""

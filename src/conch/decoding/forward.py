@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, FloatArray, IntArray
+from conch.component import DoubleArray, FloatArray, IntArray
 from conch.decoding.units import BLANK, Units
 from conch.language import language_model_words
 

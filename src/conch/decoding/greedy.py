@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from conch.component.arrays import FloatArray, IntArray
+from conch.component import FloatArray, IntArray
 from conch.decoding.beam import BeamHypothesis
 from conch.decoding.hypothesis import CtcHypothesis, unit_runs
 from conch.decoding.vocab import CtcVocab

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.component import Outputs, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row, bytes_array
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.wire.errors import InvalidRequestError
 from conch.wire.limits import MAX_STEP_S

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.decoding.beam import BeamHypothesis, BeamSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, beam_reading

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
 from conch.decoding.units import BLANK, ENCODER_FRAME_SAMPLES, SPECIAL
 from conch.decoding.written import WrittenUnits

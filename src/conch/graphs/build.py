@@ -20,7 +20,7 @@ from typing import Any
 import kaldifst
 import numpy as np
 
-from conch.component.arrays import DoubleArray, IntArray
+from conch.component import DoubleArray, IntArray
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.fst_arrays import (
     FstArrays,

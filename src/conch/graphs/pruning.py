@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, IntArray
+from conch.component import DoubleArray, IntArray
 from conch.decoding.ngram.table import (
     SENTENCE_END,
     SENTENCE_START,

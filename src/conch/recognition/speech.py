@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from conch.audio.segmentation import frames_between
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 
 
 class Frames(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 
 from conch.audio.recording import file_recording
 from conch.bls.calls import Calls
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.families import likening
 from conch.wire.errors import AudioError, OptionError
 from conch.wire.known_speakers import KnownSpeaker

@@ -8,8 +8,7 @@ import pytest
 import soundfile
 from whisper_normalizer.english import EnglishTextNormalizer
 
-from conch.component import Row, bytes_array
-from conch.component.row import answers
+from conch.component import Row, answers, bytes_array
 from conch.families.moonshine.decoder import (
     DecoderComponent,
     MoonshineDecoderConfig,

@@ -9,7 +9,7 @@ from reports import accuracy, header, run_figures
 
 from conch.bench.figures import Latency, MeanStage
 from conch.bench.live_figures import LiveRun
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from lab.growth.benchmark import (
     ROW_AUDIO_S,
     Cost,

@@ -26,7 +26,7 @@ import kaldifst
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import IntArray
+from conch.component import IntArray
 from conch.wire.errors import ConfigError
 
 ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("target", "<i4")])

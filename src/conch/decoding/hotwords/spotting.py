@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import DoubleArray, FloatArray, IntArray
+from conch.component import DoubleArray, FloatArray, IntArray
 from conch.decoding.hotwords.trie import ROOT, HotwordTrie
 from conch.decoding.units import BLANK
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, IntArray
+from conch.component import DoubleArray, IntArray
 from conch.decoding.units import SPECIAL, opens_words
 from conch.decoding.written import is_byte_bpe
 from conch.wire.errors import OptionError

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import IntArray
+from conch.component import IntArray
 from conch.decoding.ngram.table import NgramOrder, NgramTable
 from conch.wire.errors import ConfigError
 

@@ -20,7 +20,7 @@ from jellyfish import metaphone
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.wire.hotwords import Hotword, hotwords_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import findable

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.wire.joining import is_within_word
 from conch.wire.result import Word
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from conch.cache import cached, digest_of
-from conch.component import Outputs, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row, bytes_array
 from conch.decoding.beam import BeamSearch
 from conch.decoding.forward import text_scores
 from conch.decoding.fusion import load_fused_language_model

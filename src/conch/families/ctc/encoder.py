@@ -7,8 +7,7 @@ import numpy as np
 
 from conch.catalogue.encoders import AcousticEncoder
 from conch.catalogue.exports import check_precision
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE, FloatArray, log_softmax
+from conch.component import SAMPLE_RATE, Array, FloatArray, log_softmax
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.folder import CtcFolder

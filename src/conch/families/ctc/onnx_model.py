@@ -9,7 +9,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.cache import cached, digest_of
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig, existing

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray
+from conch.component import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
 from conch.component.onnx import open_network, run_options, session_options
 from conch.families.funasr.folder import Folder, FunasrFolder, LowRateFeatures, Reader

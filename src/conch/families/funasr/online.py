@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import SAMPLE_RATE, FloatArray, IntArray, log_softmax
+from conch.component import SAMPLE_RATE, FloatArray, IntArray, Outputs, Row, log_softmax
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.onnx import open_network, session_options
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis

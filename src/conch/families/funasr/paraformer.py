@@ -11,8 +11,15 @@ from itertools import pairwise
 import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
-from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import SAMPLE_RATE, FloatArray, log_softmax
+from conch.component import (
+    SAMPLE_RATE,
+    FloatArray,
+    Outputs,
+    Row,
+    RowByRow,
+    bytes_array,
+    log_softmax,
+)
 from conch.component.onnx import open_network, session_options
 from conch.families.attention.tensors import words_outputs
 from conch.families.funasr import PARAFORMER

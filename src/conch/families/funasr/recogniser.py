@@ -4,8 +4,7 @@ import math
 from dataclasses import replace
 
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.families.funasr import LIVE, ONLINE, PARAFORMER, SENSE_VOICE, UNITS
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import COLUMNS, Seconds, decoded, search_parameters

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray, log_softmax
+from conch.component import FloatArray, Outputs, Row, RowByRow, bytes_array, log_softmax
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.funasr import SENSE_VOICE

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.arrays import Array, DoubleArray, FloatArray
+from conch.component import Array, DoubleArray, FloatArray, Outputs, Row, RowByRow
 from conch.families.hibari import FRAME_SAMPLES, MAX_TOKENS, PACKAGE, SAMPLE_RATE
 from conch.families.speech.graphs import (
     ACOUSTIC,

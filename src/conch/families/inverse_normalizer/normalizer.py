@@ -16,8 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from wetext import AlignmentError, Normalizer
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.row import TextEdit, changed, text_step_outputs
+from conch.component import Outputs, Row, RowByRow, TextEdit, changed, text_step_outputs
 from conch.families.inverse_normalizer.digit_runs import followed_in_numbers
 from conch.language import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.component import Outputs, Row
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.component.parameters import DeviceConfig
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.search_parameters import nbest_count

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row, RowByRow
 from conch.component.parameters import existing
 from conch.families.kokoro import (
     FRAME_SAMPLES,

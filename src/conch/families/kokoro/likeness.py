@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row, RowByRow, bytes_array
 from conch.families.kokoro import NAMES
 from conch.families.speakers import MAX_PIECE_S
 from conch.families.speakers.clustering import unit

@@ -11,8 +11,7 @@ import numpy as np
 import tokenizers
 from tokenizers import decoders
 
-from conch.component import Outputs, Row
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.component.in_flight import InFlight, Reason, Search
 from conch.component.parameters import be_nice
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs

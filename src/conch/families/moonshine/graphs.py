@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.component.graph import MICROSOFT, Graph, quantized
 from conch.families.moonshine import MAX_TOKENS
 

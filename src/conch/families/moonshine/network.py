@@ -10,8 +10,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime import OrtValue
 
-from conch.component import Outputs, Row
-from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component import Array, FloatArray, IntArray, Outputs, Row
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig, be_nice
 from conch.families.moonshine import STEP_FILES

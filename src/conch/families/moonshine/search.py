@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.families.moonshine import END, START
 from conch.families.moonshine.network import Advance, DecoderStep, Hypotheses
 

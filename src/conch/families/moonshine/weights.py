@@ -13,7 +13,7 @@ import numpy as np
 
 from conch.cache import cached_folder
 from conch.catalogue.checks import Found, UnfitModelError, check_files
-from conch.component.arrays import Array, FloatArray
+from conch.component import Array, FloatArray
 from conch.families.moonshine import BASE as MOONSHINE_BASE
 from conch.families.moonshine import FILES, GRAPH_FILES, PACKAGE, STEP_FILES, TOKENIZER
 from conch.packaged import packaged, sha256_of

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from onnxruntime import InferenceSession
 
-from conch.component import Array, Outputs, Row, RowByRow
-from conch.component.arrays import FloatArray
+from conch.component import Array, FloatArray, Outputs, Row, RowByRow
 from conch.families.hibari.front_end import symbols
 from conch.families.piper import BEGIN, BETWEEN, END, MAX_TOKENS, PACKAGE, SOUNDS
 from conch.families.piper.folder import SPEAKER, PiperVoice, read_cut, read_voices

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.component.onnx import open_network, session_options
 from conch.wire.errors import ConfigError
 

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from conch.component import Outputs, Row
-from conch.component.row import Span, TextEdit, changed, text_step_outputs
+from conch.component import Outputs, Row, Span, TextEdit, changed, text_step_outputs
 from conch.families.punctuation.model import (
     CAPITAL,
     LOWER,

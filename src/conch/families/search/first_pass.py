@@ -16,8 +16,7 @@ import numpy as np
 
 from conch.bls.call import ComponentAwayError, Parameter
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.families.search.recogniser import (
     COLUMNS,
     EncodedFrames,

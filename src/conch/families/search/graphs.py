@@ -13,7 +13,7 @@ from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.encoders import AcousticEncoder
 from conch.catalogue.exports import check_precision
 from conch.catalogue.onnx_header import INT32, INT64
-from conch.component.arrays import Array, FloatArray
+from conch.component import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, NemoMel, default_options
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig

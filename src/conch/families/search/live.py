@@ -6,8 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from conch.component import Array, Outputs, Row
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, Array, FloatArray, Outputs, Row
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.streams import StreamId, Streams
 from conch.families.search.graphs import EncoderGraph

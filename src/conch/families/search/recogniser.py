@@ -12,8 +12,7 @@ import numpy as np
 
 from conch.bls.call import Parameter, Tensor
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser, decoder_of
 from conch.wire.options import RecognitionOptions

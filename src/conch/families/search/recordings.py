@@ -5,8 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.families.search.graphs import EncoderGraph
 from conch.families.search.live import EncodedStream, encode_chunks
 from conch.wire.errors import ConfigError

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.arrays import VAD_FRAME_SAMPLES, VAD_STATE_SIZE, FloatArray
+from conch.component import VAD_FRAME_SAMPLES, VAD_STATE_SIZE, FloatArray, Outputs, Row, RowByRow
 from conch.component.onnx import open_network, session_options
 from conch.families.silero import PACKAGE
 from conch.packaged import packaged

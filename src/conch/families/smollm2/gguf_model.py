@@ -14,7 +14,7 @@ from ctranslate2 import specs
 from onnx import TensorProto
 from tokenizers import decoders, models, pre_tokenizers
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.component.graph import MICROSOFT, Graph
 from conch.families.smollm2 import GRAPH
 from conch.packaged import install

@@ -17,8 +17,7 @@ import numpy as np
 import tokenizers
 
 from conch.cache import cached
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import be_nice

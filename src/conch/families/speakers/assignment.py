@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import SAMPLE_RATE, Array, FloatArray
+from conch.component import SAMPLE_RATE, Array, FloatArray
 from conch.families.speakers import FRAME_SAMPLES
 from conch.families.speakers.clustering import one_to_one
 from conch.families.speakers.pieces import Span, frame_at, num_frames, runs_of, second_at, votes

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component import Array, FloatArray, IntArray
 
 DISTANCE, LINE_DISTANCE = 0.72, 0.62
 """Mean cosine distance from which on voices differ; the second over a telephone line."""

@@ -4,8 +4,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from conch.component import Array, Outputs, Row, RowByRow
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, Array, FloatArray, Outputs, Row, RowByRow
 from conch.component.kaldi_fbank import KaldiFbank, icefall_options
 from conch.families.speakers import FRAME_FIELD, MAX_PIECE_S, MAX_S, MAX_WINDOW_S
 from conch.families.speakers.weights import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from conch.audio.recording import file_recording
 from conch.bls.calls import Calls, together
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.families.speakers import EMBEDDING
 from conch.families.speakers.assignment import SegmentAnalysis, turns_of
 from conch.families.speakers.labels import embedded, hear, numbers_of, voices_of

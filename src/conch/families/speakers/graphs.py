@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from conch.component.arrays import SAMPLE_RATE, DoubleArray, FloatArray
+from conch.component import SAMPLE_RATE, DoubleArray, FloatArray
 from conch.component.graph import Graph
 
 Weights = Mapping[str, FloatArray]

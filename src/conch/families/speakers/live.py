@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import SAMPLE_RATE, Array, FloatArray, IntArray
+from conch.component import SAMPLE_RATE, Array, FloatArray, IntArray
 from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.families.speakers.assignment import LEAST_S, VoiceTurn
 from conch.families.speakers.clustering import MOST_PIECES, one_to_one, sure_voices, unit

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conch.bls.calls import Calls, together
-from conch.component import Array, FloatArray
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array, FloatArray
 from conch.families.speakers import (
     FRAME_FIELD,
     FRAME_SAMPLES,

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component import Array, FloatArray
-from conch.component.arrays import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array, FloatArray
 from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.wire.turns import closed
 

@@ -13,8 +13,7 @@ import numpy as np
 import onnxruntime
 
 from conch.cache import cached_folder, digest_of
-from conch.component import Array, Row
-from conch.component.arrays import FloatArray
+from conch.component import Array, FloatArray, Row
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, be_nice, existing
 from conch.families.family import WeightsPackage

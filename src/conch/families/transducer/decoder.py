@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.hypothesis import CtcHypothesis

@@ -13,7 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.catalogue.onnx_header import INT32
-from conch.component.arrays import FloatArray, log_softmax
+from conch.component import FloatArray, log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.families.search.graphs import (
     EncoderGraph,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.written import WrittenUnits
 from conch.families.transducer.guide import Guide, Guided

@@ -4,8 +4,7 @@ import logging
 from functools import cache
 
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.families.turns import END_OF_TURN, PACKAGE, WINDOW_S
 
 logger = logging.getLogger(__name__)

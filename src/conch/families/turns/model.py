@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Outputs, Row, RowByRow
 from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, be_nice

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Row
 from conch.decoding.beam import BeamHypothesis
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.tensors import checked_frames

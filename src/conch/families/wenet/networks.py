@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from conch.component.arrays import SAMPLE_RATE, Array, FloatArray, IntArray
+from conch.component import SAMPLE_RATE, Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
 from conch.decoding.vocab import Vocabulary
 from conch.families.ctc.encoder import speech_outputs

@@ -9,8 +9,7 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words

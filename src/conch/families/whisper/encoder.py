@@ -9,8 +9,7 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config
 from conch.component.features import FRAME_SHIFT, log_mel_spectrogram
 from conch.families.whisper.config import WINDOW_S, load_whisper

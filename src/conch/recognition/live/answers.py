@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from conch.bls.calls import Calls
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import StreamLabels, StreamTurns
 from conch.recognition.languages import with_only_language

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conch.audio.segmentation import Span, closing_threshold
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.wire.options import RecognitionOptions
 
 Rule = Literal["silence", "no_speech", "length"]

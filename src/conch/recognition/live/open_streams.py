@@ -13,8 +13,7 @@ from conch.bls.call import Components
 from conch.bls.deadline import Deadline
 from conch.bls.metrics import REFUSED
 from conch.bls.runtime import Runtime
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.load import Load
 from conch.recognition.live.pass_queue import PassQueue, SharedPasses

@@ -2,7 +2,7 @@
 
 import math
 
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 
 PERIOD_S = 10.0
 """Least time between two marks, in seconds."""

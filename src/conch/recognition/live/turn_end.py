@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
-from conch.component.arrays import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.recognition.hooks import EndOfTurn
 from conch.recognition.live.endpointing import FINISHED_MS, Speech
 from conch.recognition.speech import SpeechSegment

@@ -25,8 +25,7 @@ from conch.audio.segmentation import (
 from conch.bls.call import Tensor
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import PART
-from conch.component import Array
-from conch.component.arrays import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array
 from conch.recognition.hooks import speech_finder
 from conch.recognition.offline.recovery import recognize_complete
 from conch.recognition.offline.whole_recording import Listen, WholeRecording
