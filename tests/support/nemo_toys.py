@@ -12,7 +12,7 @@ DURATIONS = 5
 WINDOW, SHIFT = 25, 16
 _KEPT, _KERNEL = 6, 4
 _SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", "ing"]
-_LENS = {"kind": TensorProto.INT64}
+_LENS = {"elem_type": TensorProto.INT64}
 
 
 def rnnt(folder: Path, seed: int = 0) -> Path:

@@ -1,4 +1,4 @@
-"""What a component's process is given: parameters of config.pbtxt, cores and niceness."""
+"""Settings of a component's process: parameters of config.pbtxt, cores and niceness."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from conch.wire.errors import ConfigError
 Config = TypeVar("Config")
 
 CGROUP = Path("/sys/fs/cgroup")
-"""Where a process sees the control group of its container."""
+"""Folder of the container's control group."""
 
 _BOOLS = {"true": True, "false": False}
 _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}

@@ -45,9 +45,9 @@ _MOST_LOOKED_AT = 1000
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['\u2019]s$", re.IGNORECASE)
 _BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)", re.IGNORECASE)
-"""What a possessive ends in: that of `Syme's`, or the apostrophe of `Symes'`."""
+"""Ending of a possessive: that of `Syme's`, or the apostrophe of `Symes'`."""
 _SIBILANT = re.compile(r"[sz]+e?$|ce$|x$")
-"""What a possessive may be heard as: that of `Dinah's` in Diness, of `Servadac's` in Servidex."""
+"""Sound of a possessive: Diness for `Dinah's`, Servidex for `Servadac's`."""
 _PAUSE = re.compile(r"[^\s\-]")
 
 

@@ -14,7 +14,7 @@ from conch.families.ctc.folder import CtcFolder
 from conch.families.ctc.onnx_model import Caches, CtcGraph
 from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
 from conch.families.search.graphs import EncoderGraph, FolderConfig, LiveConfig, RecordingsConfig
-from conch.families.search.live import LiveEncoder, StreamEncoder
+from conch.families.search.live import LiveEncoder, StreamEncoder, encode_ready
 from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.wire.errors import ConfigError
 
@@ -110,13 +110,7 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
 
     def encode(self, streams: Sequence[CtcStream], /) -> list[FloatArray]:
         """Return log probabilities of each stream, float32 `[frames, units]`."""
-        nothing = np.zeros((0, len(self._graph.vocabulary.texts)), np.float32)
-        encoded = [[nothing] for _ in streams]
-        while ready := [index for index, stream in enumerate(streams) if stream.has_chunk]:
-            log_probs = self._step([streams[index] for index in ready])
-            for index, item in zip(ready, log_probs, strict=True):
-                encoded[index].append(item)
-        return [np.concatenate(items) for items in encoded]
+        return encode_ready(streams, self._step, len(self._graph.vocabulary.texts))
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
         return super().outputs(frames) | speech_outputs(frames, self._silent, self._frame)

@@ -31,7 +31,7 @@ _PADDING = ("<pad>", "<PAD>")
 _BRACKETED = re.compile(r"\[([A-Z]+)\]")
 """A symbol that is no text, as `[PAD]`."""
 _OTHERS = ("fp16", "q4", "bnb4", "uint8")
-"""In the names of files with weights of other kinds, which are left out."""
+"""Marks in the names of files with other weights, which are left out."""
 _WAVEFORM_FRAME = 320
 """Samples of a frame of wav2vec2 and its like."""
 

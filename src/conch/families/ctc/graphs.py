@@ -31,7 +31,7 @@ QUANTIZED = """
     zero = Constant <value = uint8 {128}> ()
     quantized = QuantizeLinear (scaled, one, zero)
 """
-"""How the function makes uint8 `quantized` of float32 `rows`: each has a scale of its own.
+"""Operators from float32 `rows` to uint8 `quantized`, each row with a scale of its own.
 
 Unsigned around 128: x86 multiplies that many times as fast as signed activations."""
 _IN_FLOAT = f"""

@@ -36,9 +36,9 @@ class LowRateFeatures:
     shift: int
     """Frames of 10 ms from one to the next."""
     neg_mean: tuple[float, ...]
-    """What is added to each feature, `[window * num_mels]`."""
+    """Summand of each feature, `[window * num_mels]`."""
     inv_stddev: tuple[float, ...]
-    """What each feature is multiplied by after that, `[window * num_mels]`."""
+    """Factor of each feature after the addition, `[window * num_mels]`."""
 
     @property
     def in_words(self) -> str:
@@ -56,7 +56,7 @@ class FunasrFolder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParaformerFolder(FunasrFolder):
     num_ends: int
-    """Units behind the text that the model was taught to find."""
+    """Units behind the text, which the model was trained to find."""
     embedder: Path | None
     """The network that reads hotwords; None for a model without them."""
 
@@ -81,9 +81,9 @@ class OnlineParaformerFolder(FunasrFolder):
     decoder: Path
     decoder_header: GraphHeader
     size: int
-    """Values of what the encoder hears in a frame."""
+    """Values of an encoder's frame."""
     caches: tuple[tuple[int, ...], ...]
-    """Shapes of what the decoder keeps of a stream."""
+    """Shapes of the decoder's caches."""
 
 
 Folder = TypeVar("Folder", bound=FunasrFolder)

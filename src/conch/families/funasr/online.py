@@ -22,7 +22,7 @@ from conch.families.funasr.folder import OnlineParaformerFolder, read_online_par
 from conch.families.funasr.network import fbank_of, normalised, opened_folder
 from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter, has_spaces, words_of_units
 from conch.families.search.graphs import DecoderConfig, LiveConfig
-from conch.families.search.live import StreamEncoder
+from conch.families.search.live import StreamEncoder, encode_ready
 from conch.wire.errors import InvalidRequestError
 from conch.wire.joining import joined_text
 from conch.wire.languages import check_language
@@ -172,17 +172,16 @@ def units_in_chunks(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -
     """
     if networks.is_one_by_one and len(streams) > 1:
         return [units_in_chunks(networks, [stream])[0] for stream in streams]
-    rows = [[np.zeros((0, 2), np.float32)] for _ in streams]
-    while ready := [index for index, stream in enumerate(streams) if stream.has_chunk]:
-        encoded = networks.encode([streams[index].take_chunk() for index in ready])
-        chunks = [streams[index].fire(*item) for index, item in zip(ready, encoded, strict=True)]
-        jobs = [(streams[index], chunk) for index, chunk in zip(ready, chunks, strict=True)]
+
+    def step(ready: list[OnlineStream]) -> list[FloatArray]:
+        encoded = networks.encode([stream.take_chunk() for stream in ready])
+        jobs = [(stream, stream.fire(*item)) for stream, item in zip(ready, encoded, strict=True)]
         # Padding would get into the caches.
-        for count in {len(chunk.unit_rows) for chunk in chunks} - {0}:
+        for count in {len(chunk.unit_rows) for _, chunk in jobs} - {0}:
             networks.decode([job for job in jobs if len(job[1].unit_rows) == count])
-        for index, chunk in zip(ready, chunks, strict=True):
-            rows[index].append(chunk.rows)
-    return [np.concatenate(items) for items in rows]
+        return [chunk.rows for _, chunk in jobs]
+
+    return encode_ready(streams, step, 2)
 
 
 def positions(first: int, count: int, size: int) -> FloatArray:

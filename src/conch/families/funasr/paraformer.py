@@ -44,7 +44,7 @@ _LONGEST_HOTWORD = 10
 SILENT = {"<blank>", "<blk>", "<s>", END, "<unk>"}
 """Units that write no text."""
 _PEAK = 1 - 1e-4
-"""From here on a frame has found a unit."""
+"""Least value of a frame that holds a unit."""
 _PEAK_S = 0.02
 """Seconds from one peak to the next: three in each feature."""
 _LONGEST_S = 0.6

@@ -57,8 +57,8 @@ SOUND = slice(STYLE_SIZE // 2)
 SOUND_ROW = 100
 """The style whose sound is that of all sentences: statistics depend on it."""
 STATISTICS = Path(__file__).with_name("statistics.npz")
-"""What `lab.training.kokoro.statistics` has found: `values` of each voice, `names` of the nodes
-that compute those of a call, and the `sizes` of theirs."""
+"""Output of `lab.training.kokoro.statistics`: `values` of each voice, `names` of the nodes that
+compute them in a call, and their `sizes`."""
 STATISTIC = "statistics"
 """Input of the vocoder `[1, values, 1]`."""
 

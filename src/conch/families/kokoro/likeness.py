@@ -21,7 +21,7 @@ LEAST_S, MOST_S = 3.0, 20.0
 MOST_MIXED, LEAST_SHARE = 3, 0.05
 """Voices of a mix, and the least share of one."""
 SOUNDS = Path(__file__).with_name("sounds.npy")
-"""How each voice sounds, of unit length, `[voices, size]`; lab.training.kokoro.sounds writes it."""
+"""Embeddings of the voices, of unit length, `[voices, size]`, by lab.training.kokoro.sounds."""
 
 
 class VoiceStyle(RowByRow):

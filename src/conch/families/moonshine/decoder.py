@@ -36,7 +36,7 @@ from conch.wire.result import Word
 _SIZE = 32768
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 AHEAD_FRAMES = 3
-"""How much earlier the attention to a word begins than its times by Whisper and by the CTC model
+"""Lead of the attention to a word over its times by Whisper and by the CTC model
 (median of 1171 words of dev: 84 and 100 ms for starts, 100 and -4 ms for ends)."""
 RUN = 3
 """Tokens of a run that ends the text of an open window if it comes three times: Moonshine often

@@ -40,7 +40,7 @@ class MoonshineConfig(DeviceConfig):
 
 
 class Advance(NamedTuple):
-    """What a step says of each hypothesis."""
+    """Result of a step, by hypothesis."""
 
     best_log_probs: FloatArray
     """float32 `[rows, tokens, best]`, natural logarithms, the best first."""

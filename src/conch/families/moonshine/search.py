@@ -13,7 +13,7 @@ TOKENS_PER_S = 6.5
 """Tokens of a second of audio beyond which a text repeats itself; speech has up to 4.2."""
 MORE_TOKENS = 2
 PRUNED = 4.0
-"""How much less probable than the best one a hypothesis is when it is dropped, in nats.
+"""Nats below the best hypothesis at which one is dropped.
 
 184 utterances of dev, a beam of ten: 0.7 times the tokens, and the oracle stays (2.72, 2.75 %)."""
 

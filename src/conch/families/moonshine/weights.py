@@ -29,11 +29,11 @@ ENCODER, DECODER, TOKENIZER_FILE = FILES
 _REVISION = 6
 """Raise it with every change of the graphs."""
 _PART = re.compile(r"_(quantized|scale|zero_point|cast_tensor|mul_tensor|add_tensor)$")
-"""What the quantisers of the packages add to the name of a weight."""
+"""Endings of the names of weights by the packages' quantisers."""
 _MERGED = re.compile(r"_merged_\d+")
 _PRODUCTS = ("MatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul")
 _NAMES = {"dense": "o_proj", "up_proj": "fc1", "down_proj": "fc2"}
-"""What base calls parts that tiny names as the graphs do."""
+"""Names of parts in base, and in the graphs as in tiny."""
 
 
 def check_moonshine(folder: Path) -> Found:

@@ -15,8 +15,8 @@ _WRITTEN = (
     "—=, …=."
 )
 SOUNDS = dict(pair.split("=") for pair in _WRITTEN.split())
-"""What espeak writes, from which these voices learned, for sounds of the front end: the longest
-that fit. Others are written alike."""
+"""Symbols of espeak, by which these voices learned, for sounds of the front end; the longest sound
+that fits counts. Other sounds are written alike."""
 UNITS = frozenset(f"{BEGIN}{BETWEEN}{END} ,.:;?!abdefhijklmnopstuvwzæðŋɐɑɔəɚɛɜɡɪɹɾʃʊʌʒθˈˌː")  # noqa: RUF001
 """Units without which a voice cannot speak English."""
 

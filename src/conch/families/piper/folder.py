@@ -15,7 +15,7 @@ from conch.families.piper import NAME, UNITS
 INPUTS, SPEAKER = ("input", "input_lengths", "scales"), "sid"
 """Inputs of a voice; that of the speaker is there if it has several."""
 SCALES = {"noise_scale": 0.667, "length_scale": 1.0, "noise_w": 0.8}
-"""What a voice has for `PiperVoice.scales`, with Piper's defaults."""
+"""Settings of `PiperVoice.scales`, with Piper's defaults."""
 LOCAL = {
     *("Add", "Cast", "Clip", "Constant", "Conv", "ConvTranspose", "Div", "Identity", "LeakyRelu"),
     *("Mul", "Slice", "Squeeze", "Tanh", "Unsqueeze"),
@@ -25,7 +25,7 @@ LOCAL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkCut:
-    """Where a network of VITS is cut into what a sentence needs once, and its decoder."""
+    """Cut of a network of VITS between the part that runs once a sentence, and its decoder."""
 
     inputs: tuple[str, ...]
     others: tuple[str, ...]
@@ -48,7 +48,7 @@ class PiperVoice:
     speakers: Mapping[str, int]
     """Speakers by name; empty for a voice of one."""
     scales: Sequence[float]
-    """How much is drawn of the sound, how long sounds are, and how much is drawn of that."""
+    """Noise of the sound, length of sounds, and noise of the length."""
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'"})
 SHIPPED = Path(__file__).parent / "weights" / "punctuation-en.onnx"
 """Model for English."""
 MARKS = ("", ",", ".", "?")
-"""What may stand after a word, in the order of the network's outputs."""
+"""Marks after a word, in the order of the network's outputs."""
 LOWER, CAPITAL, UPPER = range(3)
 """Cases of a word, in the order of the network's outputs after MARKS."""
 _WINDOW = 128
@@ -113,7 +113,7 @@ class PunctuatorConfig:
 
 
 class WordLabels(NamedTuple):
-    """What the network says of the words of a text."""
+    """Labels of the words of a text, by the network."""
 
     marks: NDArray[np.int64]
     """`[N]`, of MARKS."""

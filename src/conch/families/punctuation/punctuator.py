@@ -41,7 +41,7 @@ _NEVER_NAMES = frozenset({
 _CURRENCIES = frozenset({"dollar", "dollars", "euro", "euros"})
 # fmt: on
 _CENTS = frozenset({*ONES[10:], *TENS})
-"""How cents begin: no comma stands before them in `twenty one dollars fifty`."""
+"""First words of cents: `twenty one dollars fifty` has no comma."""
 _ENDS_SENTENCE = (MARKS.index("."), MARKS.index("?"))
 
 

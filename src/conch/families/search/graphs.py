@@ -14,12 +14,18 @@ from conch.catalogue.encoders import AcousticEncoder
 from conch.catalogue.exports import check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component import Array, FloatArray
-from conch.component.kaldi_fbank import KaldiFbank, NemoMel, default_options
+from conch.component.kaldi_fbank import (
+    KaldiFbank,
+    default_options,
+    icefall_options,
+    nemo_options,
+)
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
-_LEAST_VARIANCE = 1e-5
+_LEAST_VARIANCE = _LEAST_DEVIATION = 1e-5
+_GUARD = 2.0**-24
 Folder = TypeVar("Folder")
 PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
@@ -27,52 +33,6 @@ TYPES = {INT32: np.int32, INT64: np.int64}
 """Types of tensors that are not float32."""
 _MOST_ROWS = 4
 """Most rows of one run of chunks: the states of more do not fit into the cache of a core."""
-
-
-class Extractor(Protocol):
-    """Makes features of audio in [-1, 1] at 16 kHz."""
-
-    def whole(self, waveform: FloatArray, /) -> FloatArray:
-        """Return the frames of a waveform, float32 `[samples]`: `[frames, size]`."""
-        ...
-
-    def stream(self) -> KaldiFbank:
-        """Return the frames of a new live stream."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Kaldi:
-    num_mels: int
-    scale: float
-    is_default: bool = False
-    """Whether the settings are Kaldi's own, not those of icefall."""
-
-    def stream(self) -> KaldiFbank:
-        options = default_options(self.num_mels) if self.is_default else None
-        return KaldiFbank(self.num_mels, options, self.scale)
-
-    def whole(self, waveform: FloatArray, /) -> FloatArray:
-        return self.stream().whole(waveform)
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """The waveform itself, as wav2vec2 takes it."""
-
-    is_normalised: bool
-    """Whether its mean is made 0 and its variance 1."""
-
-    def whole(self, waveform: FloatArray, /) -> FloatArray:
-        if not self.is_normalised:
-            return waveform[:, None]
-        centred = waveform - waveform.mean()
-        scaled = centred / np.sqrt(centred.var() + _LEAST_VARIANCE)
-        return np.asarray(scaled.astype(np.float32, copy=False)[:, None])
-
-    def stream(self) -> KaldiFbank:
-        """Never called: no such encoder hears live audio."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +94,7 @@ def folder_of(
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What an encoder keeps of one stream: a row of the states of a batch."""
+    """States of an encoder for one stream: a row of those of a batch."""
 
     arrays: tuple[Array, ...]
     axes: tuple[int, ...]
@@ -164,7 +124,7 @@ def joined(states: Sequence[States]) -> tuple[Array, ...]:
 class EncoderGraph:
     def __init__(self, encoder: AcousticEncoder, what: str, threads: int) -> None:
         """`what` names the encoder in errors."""
-        self.encoder, self.extractor = encoder, extractor_of(encoder)
+        self.encoder = encoder
         # Chunks are small: runs side by side wait less for each other than threads of one run.
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
         self._pool = ThreadPoolExecutor(self._at_once, "encoder")
@@ -296,22 +256,32 @@ class EncoderGraph:
         return inputs
 
 
-def extractor_of(encoder: AcousticEncoder) -> Extractor:
+def fbank_of(encoder: AcousticEncoder, *, has_log: bool = True) -> KaldiFbank:
+    """Return the features of a new stream of audio in [-1, 1], which are not normalised."""
+    scale, options = 32_768.0, icefall_options(encoder.num_mels)
     match encoder.features:
         case "kaldi":
-            return Kaldi(encoder.num_mels, 1.0)
-        case "kaldi of 16 bits":
-            return Kaldi(encoder.num_mels, 32_768.0)
+            scale = 1.0
         case "kaldi by default":
-            return Kaldi(encoder.num_mels, 32_768.0, is_default=True)
+            options = default_options(encoder.num_mels)
         case "nemo":
             # sherpa-onnx has another window and last filter for recordings of transducers.
             is_other = encoder.frames_last and not encoder.is_live
-            return NemoMel(
-                num_mels=encoder.num_mels,
-                window="povey" if is_other else "hann",
-                highest_hz=7600.0 if is_other else 8000.0,
-                is_normalised=encoder.is_normalised,
-            )
-        case "waveform":
-            return Samples(encoder.is_normalised)
+            scale, options = 1.0, nemo_options(encoder.num_mels, is_other=is_other)
+    options.use_log_fbank = has_log
+    return KaldiFbank(encoder.num_mels, options, scale)
+
+
+def features_of(encoder: AcousticEncoder, waveform: FloatArray) -> FloatArray:
+    """Return the features of float32 `[samples]` in [-1, 1] at 16 kHz, float32 `[frames, size]`."""
+    if encoder.features == "waveform":
+        if encoder.is_normalised:
+            centred = waveform - waveform.mean()
+            waveform = centred / np.sqrt(centred.var() + _LEAST_VARIANCE)
+        return waveform.astype(np.float32, copy=False)[:, None]
+    if encoder.features != "nemo" or not encoder.is_normalised:
+        return fbank_of(encoder).whole(waveform)
+    # NeMo's `per_feature`: each filter has mean 0 and deviation 1 in a recording.
+    log = np.log(fbank_of(encoder, has_log=False).whole(waveform) + np.float32(_GUARD))
+    normalised = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
+    return np.asarray(normalised, np.float32)

@@ -1,7 +1,7 @@
 """A streaming encoder as a component: the chunks of live streams to frames."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from conch.component import SAMPLE_RATE, Array, FloatArray, Outputs, Row
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.streams import StreamId, Streams
-from conch.families.search.graphs import EncoderGraph
+from conch.families.search.graphs import EncoderGraph, fbank_of
 from conch.wire.errors import AudioError, OptionError, TranscriptionError
 from conch.wire.limits import MAX_STEP_S
 
@@ -21,7 +21,7 @@ sherpa-onnx's examples. The last chunk needs as many as it has."""
 class EncodedStream:
     def __init__(self, graph: EncoderGraph) -> None:
         self._encoder = graph.encoder
-        self._fbank = graph.extractor.stream()
+        self._fbank = fbank_of(graph.encoder)
         self._begun = 0
         """Feature frames before the next chunk."""
         self._samples = 0
@@ -64,26 +64,6 @@ class EncodedStream:
         return frames
 
 
-def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list[FloatArray]:
-    """Return what the encoder hears in all complete chunks of each stream.
-
-    It is float32 `[frames, size]` for each; `[0, 0]` if none is complete. Streams that go on later
-    need `States.alone`, so that none keeps the states of the others.
-    """
-    encoded: list[list[FloatArray]] = [[] for _ in streams]
-    while ready := [index for index, stream in enumerate(streams) if stream.has_chunk]:
-        out, states = graph.step(
-            [streams[index].take_chunk() for index in ready],
-            [streams[index].states for index in ready],
-        )
-        for index, frames, state in zip(ready, out, states, strict=True):
-            # A copy: a view would keep the output of the whole batch.
-            encoded[index].append(frames.copy())
-            streams[index].states = state
-    nothing = np.zeros((0, 0), np.float32)
-    return [np.concatenate(items) if items else nothing for items in encoded]
-
-
 class AudioStream(Protocol):
     """One live stream, and what its encoder keeps of it."""
 
@@ -99,8 +79,47 @@ class AudioStream(Protocol):
         """Take the next samples, float32 `[samples]`."""
         ...
 
+    @property
+    def has_chunk(self) -> bool:
+        """Whether the next chunk is complete."""
+        ...
+
 
 OneStream = TypeVar("OneStream", bound=AudioStream)
+
+
+def encode_ready(
+    streams: Sequence[OneStream],
+    step: Callable[[list[OneStream]], Iterable[FloatArray]],
+    width: int = 0,
+) -> list[FloatArray]:
+    """Return the frames of all complete chunks of each stream, `[0, width]` if none is complete.
+
+    `step` takes the next chunk of each of several streams, and returns its frames `[frames, size]`.
+    """
+    encoded: list[list[FloatArray]] = [[] for _ in streams]
+    while ready := [index for index, stream in enumerate(streams) if stream.has_chunk]:
+        for index, frames in zip(ready, step([streams[index] for index in ready]), strict=True):
+            encoded[index].append(frames)
+    nothing = np.zeros((0, width), np.float32)
+    return [np.concatenate(items) if items else nothing for items in encoded]
+
+
+def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list[FloatArray]:
+    """Return the frames of all complete chunks of each stream, float32 `[frames, size]`.
+
+    Streams that go on later need `States.alone`, so that none keeps the states of the others.
+    """
+
+    def step(ready: list[EncodedStream]) -> Iterator[FloatArray]:
+        chunks = [stream.take_chunk() for stream in ready]
+        encoded, states = graph.step(chunks, [stream.states for stream in ready])
+        for stream, frames, state in zip(ready, encoded, states, strict=True):
+            stream.states = state
+            # A copy: a view would keep the output of the whole batch.
+            yield frames.copy()
+
+    return encode_ready(streams, step)
 
 
 class StreamEncoder(ABC, Generic[OneStream]):

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
-from conch.families.search.graphs import EncoderGraph
+from conch.families.search.graphs import EncoderGraph, features_of
 from conch.families.search.live import EncodedStream, encode_chunks
 from conch.wire.errors import ConfigError
 from conch.wire.limits import MAX_SEGMENT_S
@@ -63,7 +63,7 @@ class ExportedEncoder:
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
         if not self.takes_any:
             padded = [np.pad(item, (0, max(0, _LEAST - len(item)))) for item in waveforms]
-            return self._graph.encode([*map(self._graph.extractor.whole, padded)])
+            return self._graph.encode([features_of(self._graph.encoder, item) for item in padded])
         streams = [EncodedStream(self._graph) for _ in waveforms]
         for stream, waveform in zip(streams, waveforms, strict=True):
             stream.accept(waveform, ends=True)

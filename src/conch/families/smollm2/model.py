@@ -82,7 +82,7 @@ class NeuralRescorerConfig(CTranslate2Config):
 class TextInContext:
     text: str
     context: str = ""
-    """What was said before, to be joined to the text by a space, or by nothing after a line end."""
+    """The text before, joined by a space, or by nothing after a line end."""
 
 
 class NeuralLanguageModel:

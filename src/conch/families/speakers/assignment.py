@@ -16,14 +16,14 @@ from conch.families.speakers.pieces import Span, frame_at, num_frames, runs_of, 
 from conch.wire.turns import PAUSE_S, closed
 
 FILLED_S = 0.5
-"""Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
+"""Longest gap of segmentation in the VAD's speech in which somebody speaks all the same."""
 MIDDLE_WEIGHT, EDGE_WEIGHT = 1.5, 0.5
-"""What a piece counts in its middle half, and outside."""
+"""Weights of a piece in its middle half, and outside."""
 EDGE_S, LINE_EDGE_S = 1.0, 0.01
-"""Nearer to its edges a window counts less; over a telephone line, where windows are closer to each
-other, it counts the same in all frames."""
+"""Seconds from its edges in which a window counts less; over a telephone line, where windows are
+closer to each other, all frames count the same."""
 LOCAL_WEIGHT = 0.5
-"""What it counts that a window's own speaker is a voice."""
+"""Weight of the share of windows in which a speaker is the voice."""
 LEAST_ALONE_S = 0.25
 """One who speaks alone for less is known by all that he says in the window."""
 MOST_SHARED = 0.1

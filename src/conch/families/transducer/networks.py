@@ -31,7 +31,7 @@ from conch.wire.errors import ConfigError
 _CONTEXTS = 8192
 """Contexts whose output is kept: 16 MB for 512 values. Speech has few of the possible pairs."""
 Context = Any
-"""What a predictor knows of the units so far. Only the predictor looks into it."""
+"""A predictor's state after the units so far; only the predictor looks into it."""
 
 
 def opened_folder(config: FolderConfig) -> Transducer:
@@ -157,7 +157,7 @@ class LstmPredictor:
 
 
 class Expected(NamedTuple):
-    """What may be written at a frame, for several frames and contexts."""
+    """Probabilities of the next unit, for several frames and contexts."""
 
     log_probs: FloatArray
     """Log probability of each unit, float32 `[N, units]`."""

@@ -40,7 +40,7 @@ _TAKES = {
     | {REVERSED, "ctc_score"},
     "score": {"encoder_out", "hyps", "hyps_lens"},
 }
-"""What the decoder of an export takes, by what it gives: that for GPUs, and that for CPUs."""
+"""Inputs of the decoder by its output: that of an export for GPUs, and for CPUs."""
 _NUM_HYPOTHESES, _CTC_WEIGHT = 10, 0.5
 """Values of WeNet's runtime for CPUs."""
 

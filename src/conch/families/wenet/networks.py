@@ -26,7 +26,7 @@ from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
 from conch.wire.errors import ConfigError
 
 _HIDDEN = ("encoder_out", "chunk_out", "output")
-"""What an encoder calls its output: for recordings, for live audio, and for CPUs."""
+"""Names of an encoder's output: for recordings, for live audio, and for CPUs."""
 _LEAST = 1e-10
 """Probability of all units together that an encoder leaves out."""
 
