@@ -71,15 +71,14 @@ class InFlight(Generic[Step, Said]):
             rows = [*filter(self._is_wanted, rows)]
             waiting = deque(filter(self._is_wanted, waiting))
             while waiting and len(rows) < self._most:
-                rows += self._begun(waiting.popleft())
-            self._make_steps(rows)
+                row = waiting.popleft()
+                self._go_on(row, None)
+                rows += [] if row.step is None else [row]
+            for row, said in zip(rows, self._said(rows), strict=True):
+                self._go_on(row, said)
             rows = [row for row in rows if row.step is not None]
             if self._is_closing and not (rows or waiting or self._new):
                 return
-
-    def _begun(self, row: "_RowInFlight[Step, Said]") -> "list[_RowInFlight[Step, Said]]":
-        self._go_on(row, None)
-        return [] if row.step is None else [row]
 
     def _is_wanted(self, row: "_RowInFlight[Step, Said]") -> bool:
         """Return whether somebody waits for a row; end it if not."""
@@ -90,12 +89,8 @@ class InFlight(Generic[Step, Said]):
         except Exception as failure:
             error = failure
         if error is not None:
-            self._end(row, _raising(error))
+            self._fail(row, error)
         return error is None
-
-    def _make_steps(self, rows: "Sequence[_RowInFlight[Step, Said]]") -> None:
-        for row, said in zip(rows, self._said(rows), strict=True):
-            self._go_on(row, said)
 
     def _said(self, rows: "Sequence[_RowInFlight[Step, Said]]") -> Sequence[Said | Exception]:
         """Make the steps of rows; where they fail together, each fails or succeeds alone."""
@@ -120,13 +115,14 @@ class InFlight(Generic[Step, Said]):
             else:
                 row.step = next(row.search) if said is None else row.search.send(said)
         except StopIteration as end:
-            self._end(row, end.value)
+            row.step = None
+            self._ends.submit(_settle, row.result, end.value)
         except Exception as error:
-            self._end(row, _raising(error))
+            self._fail(row, error)
 
-    def _end(self, row: "_RowInFlight[Step, Said]", make: Callable[[], object]) -> None:
+    def _fail(self, row: "_RowInFlight[Step, Said]", error: Exception) -> None:
         row.step = None
-        self._ends.submit(_settle, row.result, make)
+        self._ends.submit(row.result.set_exception, error)
 
 
 @dataclass(slots=True, eq=False)
@@ -136,13 +132,6 @@ class _RowInFlight(Generic[Step, Said]):
     result: "Future[Any]"
     step: Step | None = None
     """Next step; None before the first and after the last."""
-
-
-def _raising(error: Exception) -> Callable[[], object]:
-    def fail() -> object:
-        raise error
-
-    return fail
 
 
 def _settle(result: "Future[Any]", make: Callable[[], object]) -> None:

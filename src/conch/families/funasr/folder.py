@@ -263,11 +263,8 @@ def _network(
     expected, num_inputs, num_outputs = wanted
     model_type = header.metadata.get("model_type", expected)
     names = ", ".join(item.name for item in header.inputs)
-    if (
-        model_type != expected
-        or len(header.inputs) != num_inputs
-        or len(header.outputs) < num_outputs
-    ):
+    fits = len(header.inputs) == num_inputs and len(header.outputs) >= num_outputs
+    if model_type != expected or not fits:
         raise UnfitModelError(
             f"its {network.name} is of type {model_type!r:.40}, takes {names:.200} and gives "
             f"{len(header.outputs)} outputs; a {name} is of type {expected}, takes {num_inputs} "
@@ -317,10 +314,8 @@ def _front_end(
             for key, default in (("lfr_m", 1), ("lfr_n", 1), ("n_mels", 80))
         )
         where, text = f"its {MVN}", (folder / MVN).read_text("utf-8", "replace")
-        matches = (
-            re.search(rf"<{key}>.*?\[(.*?)\]", text, re.S) for key in ("AddShift", "Rescale")
-        )
-        texts = [item[1] if item else "" for item in matches]
+        parts = (re.search(rf"<{key}>.*?\[(.*?)\]", text, re.S) for key in ("AddShift", "Rescale"))
+        texts = [part[1] if part else "" for part in parts]
     means = [_floats(item, where) for item in texts]
     wanted = window * num_mels
     if [*map(len, means)] != [wanted, wanted] or size not in (0, wanted):

@@ -122,7 +122,7 @@ def words_of(text: str) -> list[ReadableWord]:
     if text.isupper() and len(text.split()) >= SHOUTED:
         text = _lower(text)
     words = [
-        ReadableWord("".join(map(_character, _composed(item[0]))), *item.span())
+        ReadableWord("".join(map(_character, unicodedata.normalize("NFC", item[0]))), *item.span())
         for item in re.finditer(r"[^\s\x00-\x1f\x7f-\x9f]+", text)
     ]
     around = ["", *(word.text for word in words), ""]
@@ -164,10 +164,6 @@ def _after_number(word: str, number: str) -> str:
 
 def _lower(text: str) -> str:
     return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
-
-
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
 
 
 def _character(character: str) -> str:
@@ -235,9 +231,7 @@ class FrontEnd(RowByRow):
             first = len(tokens)
             phonemes += "".join(known)
             tokens += (self._tokens[sound] for sound in known)
-            voiced = [
-                position for position, sound in enumerate(known, first) if sound not in PAUSES
-            ]
+            voiced = [index for index, sound in enumerate(known, first) if sound not in PAUSES]
             if voiced:
                 ends = words[spoken.first].start, words[spoken.last].end
                 spans.append((*ends, voiced[0], voiced[-1] + 1))

@@ -141,18 +141,16 @@ class DecoderComponent:
         self._in_flight.close()
 
     def _decoded(self, hypotheses: Hypotheses, request: _DecodeRequest) -> _Answer:
-        searched = yield from self._searched(hypotheses, request)
-        return partial(self._nbest, request, searched)
+        result = yield from self._searched(hypotheses, request)
+        return partial(self._nbest, request, result)
 
-    def _nbest(self, request: _DecodeRequest, searched: Searched) -> Outputs:
-        best = searched.ended[0]
-        if searched.wanted_nothing is not None and not self._is_speech(
-            best, searched.wanted_nothing
-        ):
-            nothing = nbest_outputs([("", searched.wanted_nothing)], LANGUAGE, math.nan)
+    def _nbest(self, request: _DecodeRequest, result: Searched) -> Outputs:
+        best = result.ended[0]
+        if result.wanted_nothing is not None and not self._is_speech(best, result.wanted_nothing):
+            nothing = nbest_outputs([("", result.wanted_nothing)], LANGUAGE, math.nan)
             return nothing | words_outputs([])
         scored: dict[str, float] = {}
-        for token in searched.ended[: request.beam_size]:
+        for token in result.ended[: request.beam_size]:
             # Of two tokenisations of the same text, keep the better one.
             scored.setdefault(self._text(token), token.average * best.length)
         words = self._words(list(best), len(request.hidden)) if request.align else []
@@ -178,17 +176,17 @@ class DecoderComponent:
         if request.said is not None:
             return (yield from greedy_search(hypotheses, seconds, request.draft, request.said, RUN))
         if beam_size == 1:
-            searched = yield from greedy_search(hypotheses, seconds, request.draft)
+            result = yield from greedy_search(hypotheses, seconds, request.draft)
         else:
-            searched = yield from beam_search(hypotheses, beam_size, seconds)
-        text = self._text(searched.ended[0])
+            result = yield from beam_search(hypotheses, beam_size, seconds)
+        text = self._text(result.ended[0])
         repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
         if repeats and config.no_repeat_ngram_size:
             hypotheses.keep(0)
-            searched = yield from beam_search(
+            result = yield from beam_search(
                 hypotheses, beam_size, seconds, config.no_repeat_ngram_size
             )
-        return searched
+        return result
 
     def _text(self, end: Token) -> str:
         return self.tokens.decode([token.id for token in end if token.id != END]).strip()

@@ -139,22 +139,18 @@ class SearchFirstPass(FirstPass):
         if self._keeps_frames:
             utterance = self._with_frames(utterance, encoded)
         try:
-            decoding = await self._search(
-                encoded.frames, position, calls, utterance, is_over=is_over
-            )
+            result = await self._search(encoded.frames, position, calls, utterance, is_over=is_over)
         except ComponentAwayError:
             if position.starts:
                 raise
             utterance, position = await self._begin_again(utterance, calls, ends=position.ends)
             encoded = await self._encode_step(calls, step.waveform, position)
-            decoding = await self._search(
-                encoded.frames, position, calls, utterance, is_over=is_over
-            )
+            result = await self._search(encoded.frames, position, calls, utterance, is_over=is_over)
         if is_over:
             self._behind_s = encoded.behind_s
         if position.ends:
             self._called, self._child, self._behind_s = None, uuid.uuid4().hex, 0.0
-        return utterance, decoding
+        return utterance, result
 
     async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
         if self._called is None or time.monotonic() - self._called <= self._keep_alive_s:
@@ -162,7 +158,7 @@ class SearchFirstPass(FirstPass):
         position = self._next_position(ends=False)
         try:
             encoded = await self._encode_step(calls, NO_SAMPLES, position)
-            decoding = await self._search(encoded.frames, position, calls, utterance or Utterance())
+            result = await self._search(encoded.frames, position, calls, utterance or Utterance())
         except ComponentAwayError:
             if utterance:
                 utterance, _ = await self._begin_again(utterance, calls, ends=False)
@@ -170,7 +166,7 @@ class SearchFirstPass(FirstPass):
                 self._leave_child()
                 self._called = None
             return utterance
-        return utterance and utterance.with_text(decoding)
+        return utterance and utterance.with_text(result)
 
     async def close(self) -> None:
         """Free the components' state, unless an end that was read has done it."""

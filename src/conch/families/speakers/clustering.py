@@ -40,13 +40,9 @@ def voices(
 ) -> FloatArray:
     """Return what each voice sounds like, of unit length `[voices, size]`; none without pieces.
 
-    Args:
-        embeddings: Of the pieces, of unit length, float32 `[pieces, size]`.
-        weights: How much each piece counts, such as its length, `[pieces]`.
-        distance: Mean cosine distance from which on clusters are different voices.
-        least: Share of all weights that a voice has at least, unless `fewest` asks for less.
-        fewest: Least number of voices, if there are so many pieces.
-        most: Largest number of voices.
+    `embeddings` are of unit length, float32 `[pieces, size]`, `weights` the lengths of the pieces.
+    Clusters from the mean cosine `distance` on are different voices. A voice has at least the share
+    `least` of all weights, unless there are to be `fewest` voices; there are `most` at most.
     """
     if not len(embeddings):
         return embeddings

@@ -4,7 +4,7 @@ The files call the predictor the decoder: it says what may follow the units so f
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -123,7 +123,8 @@ class LstmPredictor:
         zeros = np.zeros((lstm.layers, lstm.hidden), np.float32)
         self._nothing = _Read(0, None, (zeros, zeros))
         self.start = self.after(self._nothing, model.blank)
-        self._most = 1 if header.is_int8 or not self._takes_batches() else _CONTEXTS
+        two = [self.after(self._nothing, 0) for _ in range(2)]
+        self._most = 1 if header.is_int8 or not _runs(lambda: self._read(two)) else _CONTEXTS
 
     def after(self, context: _Read, unit: int) -> _Read:
         return _Read(unit, context, context.states)
@@ -133,13 +134,6 @@ class LstmPredictor:
         for first in range(0, len(missing), self._most):
             self._read(missing[first : first + self._most])
         return np.stack([item.output for item in contexts if item.output is not None])
-
-    def _takes_batches(self) -> bool:
-        try:
-            self._read([self.after(self._nothing, 0), self.after(self._nothing, 0)])
-        except Exception:  # onnxruntime's own exceptions share no public base
-            return False
-        return True
 
     def _read(self, contexts: Sequence[_Read]) -> None:
         units, lens = self._dtypes
@@ -198,7 +192,8 @@ class Joint:
             self.frame_size = size if isinstance(size, int) else predicted.shape[1]
             frame = np.zeros((1, self.frame_size), np.float32)
             width = self._logits(frame, predicted).shape[1]
-            self._takes_batches = self._runs(np.repeat(frame, 2, 0), np.repeat(predicted, 2, 0))
+            two = np.repeat(frame, 2, 0), np.repeat(predicted, 2, 0)
+            self._takes_batches = _runs(lambda: self._logits(*two))
         except Exception as error:  # onnxruntime's own exceptions share no public base
             raise ConfigError(
                 f"decoder and joiner in {model.folder} do not go together: {error}"
@@ -227,13 +222,6 @@ class Joint:
         steps = durations.argmax(axis=1)
         return Expected(log_probs, steps, log_softmax(durations).max(axis=1))
 
-    def _runs(self, frames: FloatArray, predicted: FloatArray) -> bool:
-        try:
-            self._logits(frames, predicted)
-        except Exception:  # onnxruntime's own exceptions share no public base
-            return False
-        return True
-
     def _logits(self, frames: FloatArray, predicted: FloatArray) -> FloatArray:
         """Return what the joiner writes, float32 `[N, units]`, with durations behind the units."""
         if not self._takes_batches and len(frames) > 1:
@@ -243,6 +231,14 @@ class Joint:
             frames, predicted = frames[:, :, None], predicted[:, :, None]
         (output,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
         return np.asarray(output.reshape(len(frames), -1))
+
+
+def _runs(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except Exception:  # onnxruntime's own exceptions share no public base
+        return False
+    return True
 
 
 class TransducerEncoder(RecordingEncoder):
