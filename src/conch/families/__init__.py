@@ -87,7 +87,7 @@ def all_components() -> Iterator[ComponentInfo]:
 
 
 def traits() -> Mapping[str, ComponentInfo]:
-    """Return what the core of a BLS service knows of each component, by its name."""
+    """Return the declaration of each component, by its name."""
     return {component.name: component for component in all_components()}
 
 
@@ -97,7 +97,7 @@ def decoders() -> Mapping[str, Decoder]:
 
 
 def rewriters() -> Mapping[str, Rewriter]:
-    """Return what rewrites a text, by the option that asks for it, in the order of the work."""
+    """Return the rewriters by the option that asks for them, in the order of the work."""
     return {item.option: item for family in all_families() for item in family.rewriters}
 
 
@@ -106,7 +106,7 @@ def synthesizers() -> Mapping[str, Synthesizer]:
 
 
 def voices() -> Mapping[str, Synthesizer]:
-    """Return what speaks each voice, by its name; the first one is the default."""
+    """Return the synthesizer of each voice, by its name; the first one is the default."""
     declared = {
         voice.name: synthesizer
         for synthesizer in synthesizers().values()
@@ -123,7 +123,7 @@ def add_voices(text: str) -> None:
 
 
 def likening() -> Synthesizer:
-    """Return what speaks with the voice of a recording."""
+    """Return the synthesizer that imitates the voice of a recording."""
     return next(item for item in voices().values() if item.voice_style)
 
 
@@ -138,7 +138,7 @@ def voices_that_stand_for() -> Mapping[str, str]:
 
 
 def default_decoders(value_of: Callable[[str], Any]) -> Iterator[str]:
-    """Yield the decoders that may write the text where a request leaves that open, best first."""
+    """Yield the decoders for a request that names none, best first."""
     for decoder in decoders().values():
         if decoder.default_when is not None and holds(decoder.default_when, value_of):
             yield decoder.name

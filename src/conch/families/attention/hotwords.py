@@ -41,7 +41,7 @@ MORE_WORDS = 2
 MOST_WORDS = 6
 """Words of a hotword with near misses: a longer one only adds its bonus."""
 _MOST_LOOKED_AT = 1000
-"""Closest pairs of a place and a hotword, most of which are the hotword itself."""
+"""Closest pairs of a span and a hotword, most of which are the hotword itself."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['\u2019]s$", re.IGNORECASE)
 _BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)", re.IGNORECASE)
@@ -190,7 +190,7 @@ class _TextSpan(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """The hotwords as texts are compared with them."""
+    """Forms of the hotwords with which texts are compared."""
 
     letters: list[str]
     """Letters of each hotword, without spaces."""
@@ -198,7 +198,7 @@ class _Index(NamedTuple):
     spaced: list[str]
     """Words of each hotword in letters, with spaces around each."""
     by_words: dict[int, list[int]]
-    """Places of the hotwords by their number of words, up to MOST_WORDS."""
+    """Indices of the hotwords by their number of words, up to MOST_WORDS."""
 
 
 @lru_cache(maxsize=16)
@@ -217,7 +217,7 @@ def _index(hotwords: tuple[Hotword, ...]) -> _Index:
 def _alike(
     spans: Sequence[_TextSpan], index: _Index, columns: Sequence[int]
 ) -> Iterator[tuple[float, _TextSpan, int]]:
-    """Yield similarity, place and hotword, the closest pairs first, for `columns` of the index."""
+    """Yield similarity, span and hotword, the closest pairs first, for `columns` of the index."""
     letters = [span.letters for span in spans]
     similar = (
         _similarity(letters, [index.letters[column] for column in columns])

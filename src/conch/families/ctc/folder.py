@@ -176,7 +176,7 @@ def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
 
 
 def _pad_tokens(folder: Path) -> list[str]:
-    """Return what the files of a tokenizer call the padding, as symbols are kept here."""
+    """Return the padding tokens of a tokenizer's files, in the form of symbols here."""
     tokens = []
     for name in _TOKENIZERS:
         for path in files_in(folder, name):

@@ -162,7 +162,7 @@ class ParaformerComponent(UnitWriter):
         ]
 
     def _embed(self, hotwords: tuple[str, ...]) -> FloatArray:
-        """Return what the network reads in phrases and in no phrase, `[phrases + 1, size]`."""
+        """Return the embeddings of phrases, and of no phrase last, `[phrases + 1, size]`."""
         assert self._embedder
         numbers = {token: number for number, token in enumerate(self._tokens)}
         unknown = len(self._tokens) - 1

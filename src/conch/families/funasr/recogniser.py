@@ -19,7 +19,7 @@ class _OneCall(Recogniser[Array]):
 
 
 class ParaformerRecogniser(_OneCall):
-    """The words are known in any case."""
+    """Returns words even if the request asks for none."""
 
     def __init__(self, component: str) -> None:
         self.encoder = component
@@ -38,7 +38,7 @@ class ParaformerRecogniser(_OneCall):
 
 
 class SenseVoiceRecogniser(_OneCall):
-    """The words of all hypotheses are known in any case."""
+    """Returns the words of all hypotheses, even if the request asks for none."""
 
     encoder = SENSE_VOICE
 

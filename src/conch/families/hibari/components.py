@@ -51,7 +51,7 @@ CHANNELS = 132
 
 
 def frequencies(pitch: FloatArray) -> FloatArray:
-    """Return the pitch in Hz at each sample [frames, 300], of that of frames [frames]."""
+    """Return the pitch in Hz at each sample [frames, 300], interpolated from that of [frames]."""
     padded = np.pad(pitch, 1, mode="edge")
     before, own, after = padded[:-2, None], padded[1:-1, None], padded[2:, None]
     return own + np.where(_WEIGHTS < 0, (own - before), (after - own)) * _WEIGHTS

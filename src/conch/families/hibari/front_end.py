@@ -131,7 +131,7 @@ def words_of(text: str) -> list[ReadableWord]:
 
 
 def readable(word: str, before: str = "", after: str = "") -> str:
-    """Return a word as hibari reads it right, between two others."""
+    """Return a word as hibari should read it, given its neighbours."""
     match = _ADDRESS.fullmatch(word)
     if match and (
         "@" in match[2]

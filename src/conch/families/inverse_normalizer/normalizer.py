@@ -42,9 +42,9 @@ _KANA = re.compile(r"[\u3040-\u30ff]")
 _TYPES = frozenset(
     {"cardinal", "date", "decimal", "fraction", "measure", "money", "ordinal", "telephone", "time"}
 )
-"""Kinds of changes that are made. The grammars know others: titles, e-mail addresses, slang."""
+"""Types of changes that are made. The grammars know others: titles, e-mail addresses, slang."""
 _GROUPED = frozenset({"cardinal", "decimal", "measure", "money", "ordinal"})
-"""Kinds whose digits stand in groups of three."""
+"""Types whose digits stand in groups of three."""
 _CLAUSE_ENDS = re.compile(r"[.,;:!?…。，、；：！？()\[\]\"“”«»]")  # noqa: RUF001
 _ABBREVIATED = frozenset({"km", "km/h", "kg", "g", "mg", "cm", "mm", "mph", "kb", "mb", "gb", "tb"})
 """Units that are abbreviated: no one reads `wait 2 min`, or `a 2 " rope`."""
@@ -150,7 +150,7 @@ class InverseNormalizer(RowByRow):
             yield TextEdit(start + low, start + high, new)
 
     def _find(self, line: str, language: str) -> tuple[tuple[str, int, int, str], ...]:
-        """Return kind, start, end and new text of what the grammars find in a line."""
+        """Return type, start, end and new text of each change of a line by the grammars."""
         try:
             result = self._grammars[language].normalize_with_mapping(line)
         except (AlignmentError, RuntimeError):  # it has characters that no grammar takes
@@ -288,7 +288,7 @@ def _with_unit_as_said(new: str, said: Sequence[str]) -> str:
 
 
 def _is_sure(token_type: str, said: Sequence[str], before: str, behind: str, new: str) -> bool:
-    """Return whether words can hardly be anything else than what the grammars take them for."""
+    """Return whether the grammars' reading of words can hardly be wrong."""
     if before in _SCALES or said[0] in _SCALES:  # `a hundred twenty`, whose beginning stays
         return False
     if token_type == "money":

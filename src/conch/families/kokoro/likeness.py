@@ -45,7 +45,7 @@ class VoiceStyle(RowByRow):
 
 
 def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> FloatArray:
-    """Return how the waveform of a row sounds, of unit length `[size]`."""
+    """Return the embedding of a row's waveform, of unit length `[size]`."""
     waveform = row.segment(MOST_S)
     if len(waveform) < LEAST_S * SAMPLE_RATE:
         raise AudioError(
@@ -59,7 +59,7 @@ def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> F
 
 
 def nearest(sound: FloatArray, sounds: FloatArray) -> tuple[str, float]:
-    """Return the mix of voices that is nearest to a sound, and its cosine."""
+    """Return the mix of voices nearest to an embedding, and its cosine."""
     shares, _ = nnls(sounds.T.astype(np.float64), sound.astype(np.float64))
     chosen = np.argsort(-shares)[:MOST_MIXED]
     chosen = chosen[shares[chosen] > LEAST_SHARE * shares.sum()]

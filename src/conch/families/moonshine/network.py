@@ -97,7 +97,7 @@ class MoonshineDecoder:
         return Hypotheses(cross, self._steps[0].no_past)
 
     def advance(self, steps: Sequence["DecoderStep"]) -> list[Advance]:
-        """Make the steps of different hypotheses, which are independent; after an error, none."""
+        """Make the steps of several independent segments; an error leaves all unchanged."""
         results: list[tuple[Advance, Sequence[OrtValue]]] = []
         while len(results) < len(steps):
             together = _first(steps[len(results) :])
@@ -188,7 +188,7 @@ class _Steps:
         self._absent = absent_cross | absent_past | absent
 
     def __call__(self, steps: Sequence[DecoderStep]) -> list[tuple[Advance, Sequence[OrtValue]]]:
-        """Return what the steps of at most `most` segments say, and their new past."""
+        """Return the results of the steps of at most `most` segments, and their new pasts."""
         counts = [step.num_tokens for step in steps]
         positions = [
             np.arange(step.hypotheses.length, step.hypotheses.length + len(row))

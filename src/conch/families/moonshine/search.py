@@ -158,7 +158,7 @@ def greedy_search(
 
 
 def _next(draft: Sequence[int], at: int, chosen: int) -> int:
-    """Return the place of a draft after a token that was chosen where the draft has another."""
+    """Return the index in a draft behind a token that was chosen where the draft has another."""
     near = range(max(0, at - SKIPPED), min(len(draft), at + SKIPPED + 1))
     same = [index for index in near if draft[index] == chosen]
     return 1 + min(same, key=lambda index: abs(index - at), default=at)

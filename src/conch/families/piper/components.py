@@ -33,7 +33,7 @@ SILENCE = "\0"
 
 @lru_cache(8)
 def noise(seed: int) -> FloatArray:
-    """Return what the first graph takes for all that is drawn in it, `[NOISE_SIZE]`."""
+    """Return the noise from which the first graph draws, `[NOISE_SIZE]`."""
     return np.random.default_rng(seed).standard_normal(NOISE_SIZE, dtype=np.float32)
 
 
@@ -50,7 +50,7 @@ class Voices:
         }
 
     def of(self, row: Row) -> tuple[PiperVoice, InferenceSession, Mapping[str, Array]]:
-        """Return the voice of a row, its graph, and what says to that who speaks."""
+        """Return the voice of a row, its graph, and the graph's input for the speaker."""
         wanted = row.parameters["voice"]
         name, _, speaker = (wanted, "", "") if wanted in self._opened else wanted.rpartition("#")
         if name not in self._opened:
@@ -69,7 +69,7 @@ def _wrong(takes: str, sent: str) -> OptionError:
 
 
 class _PiperNetwork(VoiceNetwork):
-    """A network that is looked through when its graphs are made: that takes 100 MB."""
+    """A network whose cut is found when its graphs are made, which takes 100 MB."""
 
     def write(self, source: Path, folder: Path) -> None:
         cut = read_cut(source)
@@ -108,7 +108,7 @@ def feed_noise(graph: Any) -> None:
 
 
 def tell_channels(graph: Any) -> None:
-    """Give the first input of a decoder, the latents, its shape, in place."""
+    """Set the shape of a decoder's first input, the latents, in place."""
     from onnx import TensorProto, helper
 
     name, sizes = graph.input[0].name, {item.name: item.dims for item in graph.initializer}

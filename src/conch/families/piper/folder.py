@@ -56,7 +56,7 @@ class PiperVoice:
         return self.path.stem
 
     def added(self) -> AddedVoice:
-        """Return what others than its components need to know; the errors are of `read_cut`."""
+        """Return the voice as client and gateway know it; the errors are those of `read_cut`."""
         several = f", {len(self.speakers)} speakers: {self.name}#SPEAKER" if self.speakers else ""
         cut = read_cut(self.path)
         return AddedVoice(
@@ -184,7 +184,7 @@ def _begins(nodes: Sequence[Any]) -> Iterator[Any]:
 
 
 def _needed_by(name: str, nodes: Sequence[Any], without: Set[str]) -> set[str]:
-    """Return the names of all values that one is made of, but those that others are made of."""
+    """Return the names of all values that one depends on, except behind those of `without`."""
     needed = {name}
     for node in reversed(nodes):
         if not (needed - without).isdisjoint(node.output):
@@ -195,7 +195,7 @@ def _needed_by(name: str, nodes: Sequence[Any], without: Set[str]) -> set[str]:
 def _reach(
     path: Path, nodes: Sequence[Any], latents: str
 ) -> tuple[dict[str, int], dict[str, float]]:
-    """Return places a frame, and frames heard, of each value that depends on the latents."""
+    """Return samples of a frame, and reach in frames, of values that depend on the latents."""
     rates, reach = {latents: 1}, {latents: 0.0}
     for node in nodes:
         sources = [name for name in node.input if name in reach]

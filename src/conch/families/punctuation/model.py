@@ -151,7 +151,7 @@ class PunctuationModel:
             ) from error
 
     def label(self, texts: Sequence[Sequence[str]]) -> list[WordLabels]:
-        """Return the labels of each text's words, as of one window; its windows overlap."""
+        """Return the labels of each text's words; windows overlap so far that they change none."""
         labels = [
             WordLabels(np.zeros(len(words), np.int64), np.zeros(len(words), np.int64))
             for words in texts

@@ -42,7 +42,7 @@ STEPS_AGAIN = 8
 
 @dataclass(frozen=True, slots=True)
 class _EncodedStep:
-    """A step that was heard and not read yet."""
+    """A step that is encoded, and not searched yet."""
 
     waveform: Array
     encoded: "_Encoded"
@@ -258,7 +258,7 @@ class SearchFirstPass(FirstPass):
     async def _encode_step(
         self, calls: Calls, waveform: Array, position: StreamPlace, *, finds_speech: bool = False
     ) -> _Encoded:
-        """Return what the encoder makes of FP32 [samples], with speech probabilities if wanted."""
+        """Return the encoder's output for FP32 [samples], with speech probabilities if wanted."""
         if self.encoder == self.decoder:
             return _Encoded(EncodedFrames.of_samples(waveform), None, 0.0)
         speech = ("speech_probs", "frame_samples") if finds_speech else ()

@@ -176,7 +176,7 @@ class StreamEncoder(ABC, Generic[OneStream]):
 
 
 class LiveEncoder(StreamEncoder[EncodedStream]):
-    """The streams of an export. One without a graph, as that of recordings, refuses all."""
+    """Encodes streams by an export; without a graph for live audio it refuses all."""
 
     def __init__(
         self, graph: EncoderGraph | None, frames: str, decoder: str, model: str, stream_ttl_s: float

@@ -40,7 +40,7 @@ class EncodedFrames:
 
     @classmethod
     def of(cls, name: str, outputs: Mapping[str, Tensor], waveform: Array) -> "EncodedFrames":
-        """Return what an encoder has made of FP32 [samples]."""
+        """Return the output of an encoder for FP32 [samples]."""
         return cls(name, outputs[name], outputs[f"{name}_lens"], len(waveform) / SAMPLE_RATE)
 
     @classmethod
@@ -138,7 +138,7 @@ def decoded(
 
 
 def within(words: Sequence[Word], audio: Seconds) -> tuple[Word, ...]:
-    """Return words with times in the audio that they are of."""
+    """Return words with times within the audio."""
     clipped = []
     for word in words:
         start = min(max(word.start, audio.start), audio.end)

@@ -55,7 +55,7 @@ class RecordingEncoder:
 
 
 class ExportedEncoder:
-    """Hears recordings by the encoder of an export; one for live audio gets them in chunks."""
+    """Encodes recordings by an export; one for live audio gets them in chunks."""
 
     def __init__(self, graph: EncoderGraph) -> None:
         self._graph, self.takes_any = graph, graph.encoder.is_live

@@ -66,7 +66,7 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
 
 
 def _check_architecture(facts: Mapping[str, Any]) -> None:
-    """Refuse, by a `ValueError`, what would be converted into another model than it is."""
+    """Raise a `ValueError` for a model that would be converted into another one."""
     for name, expected in _EXPECTED.items():
         if facts.get(name) != expected:
             raise ValueError(f"{name} must be {expected}; is: {facts.get(name)}")

@@ -196,7 +196,7 @@ class TreeScorer:
     def score_batch(
         self, sequences: Sequence[Sequence[str]], *, max_batch_size: int, **_: Any
     ) -> list[Scored]:
-        """Return the log probabilities of sequences, of which trees of so many tokens are made."""
+        """Return log probabilities of sequences, in trees of at most `max_batch_size` tokens."""
         scores: list[Scored] = []
         tree: dict[tuple[str, ...], int] = {}
         waiting: list[list[tuple[str, ...]]] = []
@@ -213,7 +213,7 @@ class TreeScorer:
     def _scored(
         self, tree: dict[tuple[str, ...], int], sequences: list[list[tuple[str, ...]]]
     ) -> list[Scored]:
-        """Return what is known of sequences by their beginnings, the places of which `tree` has."""
+        """Return log probabilities of sequences, as beginnings; `tree` has the index of each."""
         if not sequences:
             return []
         tokens = np.array([self._token_to_id(item[-1]) for item in tree])

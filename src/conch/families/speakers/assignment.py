@@ -80,14 +80,14 @@ def turns_of(analysis: SegmentAnalysis, voices: FloatArray) -> list[VoiceTurn]:
 
 
 def is_alone(analysis: SegmentAnalysis) -> Array:
-    """Return in which pieces hardly ever several speak, bool `[pieces]`."""
+    """Return which pieces have hardly ever several speakers, bool `[pieces]`."""
     counts = _counts(analysis, num_frames(analysis.length))
     spans = (counts[max(0, frame_at(start)) : frame_at(end)] for start, end in analysis.pieces)
     return np.array([np.mean(span > 1) <= MOST_SHARED for span in spans], bool)
 
 
 def _counts(analysis: SegmentAnalysis, frames: int) -> Array:
-    """Return how many speak in each frame, [frames]."""
+    """Return the number of speakers in each frame, [frames]."""
     total, counted = np.zeros(frames), np.zeros(frames)
     edge_s = LINE_EDGE_S if analysis.is_line else EDGE_S
     for first, active in analysis.windows:
@@ -106,7 +106,7 @@ def _counts(analysis: SegmentAnalysis, frames: int) -> Array:
 
 
 def _scores(analysis: SegmentAnalysis, frames: int, voices: FloatArray) -> FloatArray:
-    """Return how much each frame sounds like each voice, [frames, voices]."""
+    """Return the similarity of each frame to each voice, [frames, voices]."""
     cosines = analysis.embeddings @ voices.T
     total = np.zeros((frames, len(voices)), np.float32)
     weights = np.zeros((frames, 1), np.float32)

@@ -38,7 +38,7 @@ def voices(
     fewest: int = 1,
     most: int | None = None,
 ) -> FloatArray:
-    """Return what each voice sounds like, of unit length `[voices, size]`; none without pieces.
+    """Return the embedding of each voice, of unit length `[voices, size]`; none without pieces.
 
     `embeddings` are of unit length, float32 `[pieces, size]`, `weights` the lengths of the pieces.
     Clusters from the mean cosine `distance` on are different voices. A voice has at least the share

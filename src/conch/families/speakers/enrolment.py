@@ -36,7 +36,7 @@ _OPTIONS = {"decoder": "none", "speakers": "auto"}
 
 
 def enrolment_s(options: RecognitionOptions) -> float:
-    """Return how many seconds of known speakers are heard at most."""
+    """Return the most seconds of known speakers' audio."""
     return MOST_S * sum(bool(item.audio) for item in known_speakers_of(options.known_speakers))
 
 
@@ -75,7 +75,7 @@ async def _size(calls: Calls) -> int:
 
 
 async def _embedding(number: int, item: KnownSpeaker, calls: Calls) -> FloatArray:
-    """Return how a known speaker sounds, of unit length `[size]`."""
+    """Return the embedding of a known speaker, of unit length `[size]`."""
     if item.embedding is not None:
         return item.embedding
     options = RecognitionOptions.parse(_OPTIONS)

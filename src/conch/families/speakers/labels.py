@@ -101,7 +101,7 @@ def name_of(number: int) -> str:
 
 
 async def active_in(calls: Calls, waveform: FloatArray, spans: Sequence[Span]) -> Array:
-    """Return which own speakers speak in windows of one length, bool `[windows, frames, 3]`."""
+    """Return which of its speakers each window has, bool `[windows, frames, 3]`, for one length."""
     outputs = await calls(SEGMENTATION.name, _inputs(waveform, spans), ("log_probs",))
     return np.asarray(np.array(SETS, bool)[outputs["log_probs"].numpy().argmax(axis=-1)])
 
@@ -109,7 +109,7 @@ async def active_in(calls: Calls, waveform: FloatArray, spans: Sequence[Span]) -
 async def embedded(
     calls: Calls, waveform: FloatArray, spans: Sequence[Span], *, is_line: bool
 ) -> FloatArray:
-    """Return how pieces of a waveform sound, of unit length, float32 `[pieces, size]`."""
+    """Return the embeddings of pieces of a waveform, of unit length, float32 `[pieces, size]`."""
     parameters = {"narrow_band": is_line}
     outputs = await calls(EMBEDDING.name, _inputs(waveform, spans), ("embeddings",), parameters)
     return unit(outputs["embeddings"].numpy())
@@ -123,7 +123,7 @@ def _inputs(waveform: FloatArray, spans: Sequence[Span]) -> dict[str, Array]:
 async def hear(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> SegmentAnalysis | None:
-    """Return what the networks hear in a segment; None if its channel is its speaker."""
+    """Return the networks' analysis of a segment; None if its channel is its speaker."""
     if is_by_channel(options):
         return None
     waveform = speech.waveform
@@ -215,7 +215,7 @@ def numbers_of(options: RecognitionOptions) -> tuple[int, int]:
 
 
 def voices_of(analyses: Sequence[SegmentAnalysis | None], fewest: int, most: int) -> FloatArray:
-    """Return how each voice in a channel sounds, of unit length `[voices, size]`."""
+    """Return the embeddings of the voices in a channel, of unit length `[voices, size]`."""
     items = [item for item in analyses if item]
     if not items:
         return np.zeros((0, 0), np.float32)

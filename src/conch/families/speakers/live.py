@@ -108,7 +108,7 @@ def is_long(run: Run) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cosines:
-    """When a voice is known, learns from what it says, and when two strangers are one voice."""
+    """Least cosines to know a voice, to learn from a piece, and to join two strangers."""
 
     known: float
     learnt: float
@@ -244,7 +244,7 @@ class LiveVoices:
                 self._sums[number] = arrays.seconds[own] @ arrays.embeddings[own]
 
     def settle(self, until: int) -> None:
-        """Take the frames before one as settled: who speaks in them, the latest votes have said."""
+        """Settle the frames before one by the latest votes."""
         self._reach(until)
         ended = self._runs_of(self._settled, until, self._open)
         self._settled = max(self._settled, until)

@@ -81,7 +81,7 @@ def pieces(spans: list[Span]) -> list[Span]:
 
 
 def thinned(spans: Sequence[Span], active: Sequence[tuple[int, Array]], band: Band) -> list[int]:
-    """Return the places of the pieces to embed at first: some are left out where one voice goes on.
+    """Return the indices of the pieces to embed at first: fewer where one voice goes on.
 
     `active` has the first frame of each window, and who of its own speaks, bool `[frames, 3]`.
     """
@@ -102,7 +102,7 @@ def thinned(spans: Sequence[Span], active: Sequence[tuple[int, Array]], band: Ba
 
 
 def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
-    """Return the places between embedded neighbours below `alike`: two voices may be there."""
+    """Return the indices between embedded neighbours below `alike`: two voices may be there."""
     return [
         (first + second) // 2
         for first, second in pairwise(sorted(sounds))
@@ -136,7 +136,7 @@ def windows(length: int, step_s: float) -> list[Span]:
 
 
 def votes(first: int, length: int, edge_s: float, frames: int | None = None) -> FloatArray:
-    """Return what a window counts in each of its frames: less by an edge, but not of the audio."""
+    """Return the weight of a window in each of its frames: less by an edge, but not the audio's."""
     near = np.arange(1, length + 1) * (FRAME_SAMPLES / SAMPLE_RATE / edge_s)
     least = np.minimum(near + (first == 0), near[::-1] + (first + length == frames))
     return np.clip(least, LEAST_VOTE, 1).astype(np.float32)

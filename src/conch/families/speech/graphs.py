@@ -1,4 +1,4 @@
-"""Networks that are cut in two: what a sentence needs once, and what works on any stretch of it.
+"""Networks that are cut in two: one part runs once a sentence, the other on any stretch of it.
 
 The rows of both are checked here.
 """
@@ -112,7 +112,7 @@ def replace_nodes(graph: Any, nodes: Iterable[Any]) -> None:
 
 
 def sounds_of(row: Row, most: int) -> tuple[Array, FloatArray]:
-    """Return what an acoustic model gets: tokens, int64 `[1, N]`, N at most `most`; speed `[1]`."""
+    """Return inputs of an acoustic model: tokens, int64 `[1, N]`, N at most `most`; speed `[1]`."""
     tokens, speed = row.inputs["tokens"].ravel(), row.inputs["speed"].ravel()
     if not 0 < len(tokens) <= most:
         raise InvalidRequestError(f"input 'tokens' takes 1 to {most} sounds; sent: {len(tokens)}")

@@ -60,7 +60,7 @@ class Predictor(Protocol):
         ...
 
     def predicted(self, contexts: Sequence[Context], /) -> FloatArray:
-        """Return what the joiner reads of each context, float32 `[N, size]`."""
+        """Return the joiner's input for each context, float32 `[N, size]`."""
         ...
 
 
@@ -99,7 +99,7 @@ class LastUnitsPredictor:
 
 @dataclass(slots=True, eq=False)
 class _Read:
-    """All units so far, which are read when somebody asks what follows."""
+    """State after all units so far, which the network reads when its output is needed."""
 
     unit: int
     before: "_Read | None"
@@ -210,7 +210,7 @@ class Joint:
         return self.predictor.predicted(contexts)
 
     def expected(self, frames: FloatArray, predicted: FloatArray) -> Expected:
-        """Return what may follow each of these frames of the encoder, float32 `[N, size]`."""
+        """Return the probabilities at each of these frames of the encoder, float32 `[N, size]`."""
         outputs = self._logits(frames, predicted)
         logits, durations = outputs[:, : self._num_units], outputs[:, self._num_units :]
         if self._blank_penalty:
@@ -223,7 +223,7 @@ class Joint:
         return Expected(log_probs, steps, log_softmax(durations).max(axis=1))
 
     def _logits(self, frames: FloatArray, predicted: FloatArray) -> FloatArray:
-        """Return what the joiner writes, float32 `[N, units]`, with durations behind the units."""
+        """Return the joiner's output, float32 `[N, units]`, with durations behind the units."""
         if not self._takes_batches and len(frames) > 1:
             rows = zip(frames[:, None], predicted[:, None], strict=True)
             return np.concatenate([self._logits(*row) for row in rows])
