@@ -1,10 +1,9 @@
 """CTC: encoders and searches for segments and for live audio, and the shipped weights."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch.families.family import (
-    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
@@ -14,16 +13,7 @@ from conch.families.family import (
     TensorInfo,
 )
 from conch.families.options import Rule, option
-from conch.families.search import (
-    BEHIND,
-    LIVE_PARAMETERS,
-    PARAMETERS,
-    PIECE,
-    SEGMENT,
-    frames,
-    hypotheses,
-    live_hypotheses,
-)
+from conch.families.search import hypotheses, search_components
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the model and of its decoding graph."""
@@ -32,26 +22,25 @@ WEIGHTS = Path(__file__).parent / "weights"
 OFFLINE = ("ctc_encoder", "ctc_decoder")
 LIVE = ("ctc_streaming_encoder", "ctc_streaming_decoder")
 
-ENCODER = ComponentInfo(
-    name="ctc_encoder",
-    role="waveform to log probabilities",
-    title="CTC",
-    step="encode",
-    inputs=(SEGMENT,),
-    outputs=(
+_HYPOTHESES = hypotheses(
+    scores="the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
+    am_scores="log probability of the text given the audio; with `wfst` of its best alignment, "
+    "minus `graph_blank_penalty` for each blank",
+    lm_scores="log probability of the text by fusion or the graph, unweighted; otherwise 0",
+    word_confidences="geometric mean of the probabilities of the word's letters, each at its best "
+    "frame",
+)
+_ENCODER, _DECODER, *_LIVE = search_components(
+    (*OFFLINE, *LIVE),
+    "CTC",
+    "log probabilities",
+    (
         TensorInfo("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
         TensorInfo(
             "log_probs_lens", "INT32", (1,), "frames that the segment fills; the rest is padding"
         ),
     ),
-)
-STREAMING_ENCODER = ComponentInfo(
-    name="ctc_streaming_encoder",
-    role="live audio to log probabilities",
-    title="CTC, live",
-    step="encode",
-    inputs=(PIECE,),
-    outputs=(
+    (
         TensorInfo(
             "log_probs",
             "FP32",
@@ -66,27 +55,13 @@ STREAMING_ENCODER = ComponentInfo(
             "probability of anything but blank and space in each frame",
         ),
         TensorInfo("frame_samples", "INT32", (1,), "samples of a frame"),
-        BEHIND,
     ),
-    is_stream=True,
+    _HYPOTHESES,
 )
-
-_HYPOTHESES = hypotheses(
-    scores="the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
-    am_scores="log probability of the text given the audio; with `wfst` of its best alignment, "
-    "minus `graph_blank_penalty` for each blank",
-    lm_scores="log probability of the text by fusion or the graph, unweighted; otherwise 0",
-    word_confidences="geometric mean of the probabilities of the word's letters, each at its best "
-    "frame",
-)
-
-DECODER = ComponentInfo(
-    name="ctc_decoder",
-    role="log probabilities to text",
-    title="CTC",
-    step="decode",
+_SCORING_DECODER = replace(
+    _DECODER,
     inputs=(
-        *frames("log_probs"),
+        *_DECODER.inputs,
         TensorInfo("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
     ),
     outputs=(
@@ -106,17 +81,7 @@ DECODER = ComponentInfo(
             "compact lattice in Kaldi's text form (below)",
         ),
     ),
-    parameters={**PARAMETERS, "lattice": bool},
-)
-STREAMING_DECODER = ComponentInfo(
-    name="ctc_streaming_decoder",
-    role="live log probabilities to the text so far",
-    title="CTC, live",
-    step="decode",
-    inputs=frames("log_probs", is_live=True),
-    outputs=live_hypotheses("ctc_decoder", _HYPOTHESES),
-    parameters=LIVE_PARAMETERS,
-    is_stream=True,
+    parameters={**_DECODER.parameters, "lattice": bool},
 )
 
 
@@ -149,7 +114,7 @@ _DEFAULTS = {"beam_size": 16, "rescore_margin": 8.0}
 FAMILY = Family(
     name="ctc",
     title="CTC",
-    components=(ENCODER, DECODER, STREAMING_ENCODER, STREAMING_DECODER),
+    components=(_ENCODER, _SCORING_DECODER, *_LIVE),
     models=(
         ModelKind(
             name="ctc",

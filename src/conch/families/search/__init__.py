@@ -1,8 +1,10 @@
 """Families whose search reads an encoder's frames, CTC and transducers: shared tensors, rules."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from conch.families.family import TensorInfo
+from conch.families.family import ComponentInfo, TensorInfo, WeightsPackage
 from conch.families.options import GIVEN, Rule
 
 DEFAULT_WHEN = {"task": "transcribe", "languages": "", "prompt": ""}
@@ -83,6 +85,67 @@ PIECE = TensorInfo(
     (-1,),
     "the next samples, any number, even none; `speech` omits silence between utterances",
 )
+
+
+def search_components(
+    names: tuple[str, ...],
+    title: str,
+    what: str,
+    encoded: tuple[TensorInfo, ...],
+    live_encoded: tuple[TensorInfo, ...],
+    texts: tuple[TensorInfo, ...],
+    package: WeightsPackage | None = None,
+    parameters: Mapping[str, type] = MappingProxyType({}),
+) -> tuple[ComponentInfo, ...]:
+    """Return encoder and decoder of segments, and those of live audio, in the order of `names`.
+
+    `what` the frames are of is in their roles. `encoded` and `live_encoded` are the outputs of the
+    encoders, frames first, `texts` those of the decoder, and `parameters` its own ones.
+    """
+    frames_name = encoded[0].name
+    live_title = f"{title}, live"
+    return (
+        ComponentInfo(
+            name=names[0],
+            role=f"waveform to {what}",
+            title=title,
+            step="encode",
+            inputs=(SEGMENT,),
+            outputs=encoded,
+            package=package,
+        ),
+        ComponentInfo(
+            name=names[1],
+            role=f"{what} to text",
+            title=title,
+            step="decode",
+            inputs=frames(frames_name),
+            outputs=texts,
+            parameters={**PARAMETERS, **parameters},
+            package=package,
+        ),
+        ComponentInfo(
+            name=names[2],
+            role=f"live audio to {what}",
+            title=live_title,
+            step="encode",
+            inputs=(PIECE,),
+            outputs=(*live_encoded, BEHIND),
+            is_stream=True,
+            package=package,
+        ),
+        ComponentInfo(
+            name=names[3],
+            role=f"live {what} to the text so far",
+            title=live_title,
+            step="decode",
+            inputs=frames(frames_name, is_live=True),
+            outputs=live_hypotheses(names[1], texts),
+            parameters={**LIVE_PARAMETERS, **parameters},
+            is_stream=True,
+            package=package,
+        ),
+    )
 
 
 def rescoring_takes_a_weight(decoder: str) -> Rule:

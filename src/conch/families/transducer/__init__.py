@@ -1,7 +1,6 @@
 """Transducers as icefall and NeMo export them for sherpa-onnx."""
 
 from conch.families.family import (
-    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
@@ -11,17 +10,11 @@ from conch.families.family import (
 )
 from conch.families.options import Above, Rule
 from conch.families.search import (
-    BEHIND,
     DEFAULT_WHEN,
-    LIVE_PARAMETERS,
-    PARAMETERS,
-    PIECE,
-    SEGMENT,
-    frames,
     hypotheses,
-    live_hypotheses,
     live_takes_the_vad,
     rescoring_takes_a_weight,
+    search_components,
 )
 
 OFFLINE = ("transducer_encoder", "transducer_decoder")
@@ -42,65 +35,28 @@ _HYPOTHESES = hypotheses(
 FAMILY = Family(
     name="transducer",
     title="Transducer",
-    components=(
-        ComponentInfo(
-            name="transducer_encoder",
-            role="waveform to frames",
-            title="Transducer",
-            step="encode",
-            inputs=(SEGMENT,),
-            outputs=(
-                TensorInfo(
-                    FRAMES,
-                    "FP32",
-                    (-1, -1),
-                    "[frames, size], one frame per 40 ms, or 80 ms of NeMo's",
-                ),
-                TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
+    components=search_components(
+        (*OFFLINE, *LIVE),
+        "Transducer",
+        "frames",
+        (
+            TensorInfo(
+                FRAMES, "FP32", (-1, -1), "[frames, size], one frame per 40 ms, or 80 ms of NeMo's"
             ),
-            package=PACKAGE,
+            TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
         ),
-        ComponentInfo(
-            name="transducer_decoder",
-            role="frames to text",
-            title="Transducer",
-            step="decode",
-            inputs=frames(FRAMES),
-            outputs=_HYPOTHESES,
-            parameters=PARAMETERS,
-            package=PACKAGE,
-        ),
-        ComponentInfo(
-            name="transducer_streaming_encoder",
-            role="live audio to frames",
-            title="Transducer, live",
-            step="encode",
-            inputs=(PIECE,),
-            outputs=(
-                TensorInfo(
-                    FRAMES,
-                    "FP32",
-                    (-1, -1),
-                    "[frames, size] of the chunks that these samples complete; with END all "
-                    "remaining ones",
-                ),
-                TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
-                BEHIND,
+        (
+            TensorInfo(
+                FRAMES,
+                "FP32",
+                (-1, -1),
+                "[frames, size] of the chunks that these samples complete; with END all "
+                "remaining ones",
             ),
-            is_stream=True,
-            package=PACKAGE,
+            TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
         ),
-        ComponentInfo(
-            name="transducer_streaming_decoder",
-            role="live frames to the text so far",
-            title="Transducer, live",
-            step="decode",
-            inputs=frames(FRAMES, is_live=True),
-            outputs=live_hypotheses("transducer_decoder", _HYPOTHESES),
-            parameters=LIVE_PARAMETERS,
-            is_stream=True,
-            package=PACKAGE,
-        ),
+        _HYPOTHESES,
+        PACKAGE,
     ),
     models=(
         ModelKind(

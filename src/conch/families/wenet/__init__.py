@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from conch.families.family import (
-    ComponentInfo,
     Decoder,
     Family,
     FamilyHooks,
@@ -13,16 +12,10 @@ from conch.families.family import (
 )
 from conch.families.options import option
 from conch.families.search import (
-    BEHIND,
     DEFAULT_WHEN,
-    LIVE_PARAMETERS,
-    PARAMETERS,
-    PIECE,
-    SEGMENT,
-    frames,
     hypotheses,
-    live_hypotheses,
     rescoring_takes_a_weight,
+    search_components,
 )
 
 OFFLINE = ("wenet_encoder", "wenet_decoder")
@@ -61,53 +54,20 @@ class WenetOptions:
 FAMILY = Family(
     name="wenet",
     title="WeNet",
-    components=(
-        ComponentInfo(
-            name=OFFLINE[0],
-            role="waveform to frames",
-            title="WeNet",
-            step="encode",
-            inputs=(SEGMENT,),
-            outputs=(_FRAMES, _LENS),
-            package=PACKAGE,
+    components=search_components(
+        (*OFFLINE, *LIVE),
+        "WeNet",
+        "frames",
+        (_FRAMES, _LENS),
+        (
+            _FRAMES,
+            _LENS,
+            TensorInfo("speech_probs", "FP32", (-1,), "as `ctc_streaming_encoder`"),
+            TensorInfo("frame_samples", "INT32", (1,), "samples of a frame"),
         ),
-        ComponentInfo(
-            name=OFFLINE[1],
-            role="frames to text",
-            title="WeNet",
-            step="decode",
-            inputs=frames(FRAMES),
-            outputs=_HYPOTHESES,
-            parameters={**PARAMETERS, RESCORE: bool},
-            package=PACKAGE,
-        ),
-        ComponentInfo(
-            name=LIVE[0],
-            role="live audio to frames",
-            title="WeNet, live",
-            step="encode",
-            inputs=(PIECE,),
-            outputs=(
-                _FRAMES,
-                _LENS,
-                TensorInfo("speech_probs", "FP32", (-1,), "as `ctc_streaming_encoder`"),
-                TensorInfo("frame_samples", "INT32", (1,), "samples of a frame"),
-                BEHIND,
-            ),
-            is_stream=True,
-            package=PACKAGE,
-        ),
-        ComponentInfo(
-            name=LIVE[1],
-            role="live frames to the text so far",
-            title="WeNet, live",
-            step="decode",
-            inputs=frames(FRAMES, is_live=True),
-            outputs=live_hypotheses(OFFLINE[1], _HYPOTHESES),
-            parameters={**LIVE_PARAMETERS, RESCORE: bool},
-            is_stream=True,
-            package=PACKAGE,
-        ),
+        _HYPOTHESES,
+        PACKAGE,
+        {RESCORE: bool},
     ),
     models=(
         ModelKind(
