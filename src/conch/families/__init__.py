@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -107,11 +108,7 @@ def synthesizers() -> Mapping[str, Synthesizer]:
 
 def voices() -> Mapping[str, Synthesizer]:
     """Return the synthesizer of each voice, by its name; the first one is the default."""
-    declared = {
-        voice.name: synthesizer
-        for synthesizer in synthesizers().values()
-        for voice in synthesizer.voices
-    }
+    declared = {voice.name: item for item in synthesizers().values() for voice in item.voices}
     return declared | _ADDED
 
 
@@ -129,12 +126,8 @@ def likening() -> Synthesizer:
 
 def voices_that_stand_for() -> Mapping[str, str]:
     """Return the voices of further values of the option `voice`; see `Synthesizer.stands_for`."""
-    return {
-        name: voice
-        for family in all_families()
-        for synthesizer in family.synthesizers
-        for name, voice in synthesizer.stands_for.items()
-    }
+    spoken = (item.stands_for.items() for item in synthesizers().values())
+    return dict(chain.from_iterable(spoken))
 
 
 def default_decoders(value_of: Callable[[str], Any]) -> Iterator[str]:
@@ -153,11 +146,7 @@ def takers(option: Field[Any]) -> tuple[str, ...]:
 
 def rescorers() -> Mapping[str, str]:
     """Return the components of the values of the option `rescorer`."""
-    return {
-        value: component
-        for family in all_families()
-        for value, component in family.rescorers.items()
-    }
+    return dict(chain.from_iterable(family.rescorers.items() for family in all_families()))
 
 
 add_voices(os.environ.get(VOICES, "[]"))

@@ -50,10 +50,8 @@ class CtcFolder:
 
     @property
     def frame_ms(self) -> int:
-        is_waveform = self.recordings.features == "waveform"
-        return (
-            self.recordings.subsampling // 16 if is_waveform else self.recordings.subsampling * 10
-        )
+        subsampling = self.recordings.subsampling
+        return subsampling // 16 if self.recordings.features == "waveform" else subsampling * 10
 
 
 def check_ctc(folder: Path) -> Found:

@@ -56,6 +56,10 @@ class _AudioStep(NamedTuple):
     waveform: Array
     speech_probs: Array
 
+    @property
+    def end(self) -> int:
+        return self.start + len(self.waveform)
+
 
 class LiveLabels:
     """The labels of one live stream; its networks are asked in a task, only while somebody speaks.
@@ -140,11 +144,7 @@ class LiveLabels:
 
     async def _catch_up(self) -> None:
         while self._analysed < self._end:
-            until = next(
-                step.start + len(step.waveform)
-                for step in self._steps
-                if step.start + len(step.waveform) > self._analysed
-            )
+            until = next(step.end for step in self._steps if step.end > self._analysed)
             if not self._waits and self._end - until > LATE_S * SAMPLE_RATE:
                 until = self._end
             try:
@@ -155,9 +155,7 @@ class LiveLabels:
                     logger.warning("the speakers of a stream are not labelled: %s", failure)
             self._analysed = until
             self._voices.settle(frame_at(until - SETTLE_S * SAMPLE_RATE))
-            while (
-                self._steps[0].start + len(self._steps[0].waveform) < until - KEPT_S * SAMPLE_RATE
-            ):
+            while self._steps[0].end < until - KEPT_S * SAMPLE_RATE:
                 self._steps.popleft()
 
     async def _window(self, until: int) -> None:
