@@ -62,15 +62,15 @@ class Graph:
         product = self.op("MatMulIntegerToFloat", *inputs, domain=MICROSOFT)
         return self.op("Mul", product, largest)
 
-    def rows(self, weight: FloatArray, places: str) -> str:
+    def rows(self, weight: FloatArray, indices: str) -> str:
         """Look up rows of a matrix, which is kept in int8 with a scale for each row."""
         scale = np.abs(weight).max(axis=1, keepdims=True) / 127
         integers = np.round(weight / scale).astype(np.int8)
         floats = self.op(
-            "Cast", self.op("Gather", self.array(integers), places), to=TensorProto.FLOAT
+            "Cast", self.op("Gather", self.array(integers), indices), to=TensorProto.FLOAT
         )
         return self.op(
-            "Mul", floats, self.op("Gather", self.array(scale.astype(np.float32)), places)
+            "Mul", floats, self.op("Gather", self.array(scale.astype(np.float32)), indices)
         )
 
     def model(self, name: str) -> onnx.ModelProto:

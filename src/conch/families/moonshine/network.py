@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime import OrtValue
 
-from conch.component import Array, FloatArray, IntArray, Outputs, Row
+from conch.component import Array, FloatArray, IntArray, Outputs, Row, RowByRow
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig, be_nice
 from conch.families.moonshine import STEP_FILES
@@ -47,7 +47,7 @@ class Advance(NamedTuple):
     best_ids: IntArray
     """int64 `[rows, tokens, best]`."""
     target_log_probs: FloatArray
-    """float32 `[rows, tokens]`: of `Step.targets`."""
+    """float32 `[rows, tokens]`: of `DecoderStep.targets`."""
     attention: FloatArray
     """float32 `[rows, tokens, frames]`: mean cross-attention of the upper layers."""
 
@@ -64,19 +64,16 @@ class MoonshineEncoder:
         return np.asarray(hidden[0])
 
 
-class EncoderComponent:
+class EncoderComponent(RowByRow):
     """Turns waveforms of at most 30 s into hidden states, one after the other."""
 
     def __init__(self, config: MoonshineConfig) -> None:
         be_nice(config.nice)
         self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        found = [self._encode(row.segment(MAX_S)) for row in rows]
-        return [
-            {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
-            for hidden in found
-        ]
+    def answer(self, row: Row, /) -> Outputs:
+        hidden = self._encode(row.segment(MAX_S))
+        return {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
 
 
 class MoonshineDecoder:
