@@ -9,7 +9,8 @@ PYTEST := $(BIN)/python -m pytest -q
 # Which tests stay together: tests/conftest.py.
 WORKERS := --dist loadgroup -n logical --maxprocesses 8
 # What runs on Python 3.10 too.
-CLIENT := $(wildcard src/conch/*.py src/conch/families/*.py $(addprefix src/conch/families/*/,declaration.py folder.py)) \
+CLIENT := $(wildcard src/conch/*.py src/conch/families/*.py $(addprefix src/conch/families/*/,__init__.py folder.py)) \
+	src/conch/families/moonshine/weights.py \
 	$(addprefix src/conch/,wire session client audio catalogue component scoring bench bulk cli gateway)
 UNIT := -m "not server and not nightly"
 # Where they lie: every worker would import all other tests too.

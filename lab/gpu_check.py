@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.client import Client
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import shipped_repositories
 from conch.scoring.error_rates import number, percent, table, word_error_rate

@@ -14,10 +14,9 @@ from statistics import median
 
 from conch.cli.arguments import positive
 from conch.cli.bench import counts
-from conch.component import Outputs, Row
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Outputs, Row
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.families.moonshine.encoder import MAX_S, EncoderComponent, MoonshineConfig
+from conch.families.moonshine.network import MAX_S, EncoderComponent, MoonshineConfig
 from conch.scoring.error_rates import table
 from conch.scoring.manifest import read_manifest, select
 from conch.wire.errors import ConchError

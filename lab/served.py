@@ -10,7 +10,7 @@ from conch.bench.load import Outcome, closed_loop, progress
 from conch.bench.servers import NO_HEADERS, inference_client
 from conch.client import AsyncClient
 from conch.client.tensors import Audio
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.wire.errors import BenchError
 from conch.wire.result import Transcript
 

@@ -9,7 +9,7 @@ import soxr
 from numpy.typing import NDArray
 
 from conch.bench.samples import decode
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import BenchError
 

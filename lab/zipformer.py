@@ -143,7 +143,7 @@ def encoder() -> Network:
     stacks = [stack for stack in STACKS for _ in range(stack.layers)]
     states = [_states(net, number, stack) for number, stack in enumerate(stacks)]
     embed = _state(net, "embed_states", "N", 128, 3, 19)
-    lens = graph.takes("processed_lens", "N", kind=TensorProto.INT64)
+    lens = graph.takes("processed_lens", "N", elem_type=TensorProto.INT64)
     x = net.norm(_embedded(net, x, embed), STACKS[0].size)
     # Of the cache, frames before the stream began are not heard; the last ones are the newest.
     age = graph.array(np.arange(LEFT - 1, -1, -1))
@@ -169,7 +169,7 @@ def encoder() -> Network:
     for state in [item for layer in states for item in layer.values()] + [embed]:
         graph.gives(state.new, f"new_{state.name}", *state.shape)
     counted = op("Add", lens, ints(_FRAMES))
-    graph.gives(counted, "new_processed_lens", "N", kind=TensorProto.INT64)
+    graph.gives(counted, "new_processed_lens", "N", elem_type=TensorProto.INT64)
     return net
 
 
@@ -304,7 +304,7 @@ def _convolved(net: Network, x: str, stack: Stack, before: State) -> str:
 
 def predictor() -> Network:
     net = Network(1)
-    op, y = net.op, net.graph.takes("y", "N", 2, kind=TensorProto.INT64)
+    op, y = net.op, net.graph.takes("y", "N", 2, elem_type=TensorProto.INT64)
     # -1 is before the first.
     known = op("Max", y, net.graph.ints(0))
     rows = op("Gather", net.weight(UNITS, SIZE, fan_in=1), known, axis=0)

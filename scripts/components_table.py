@@ -6,13 +6,13 @@ from itertools import groupby
 from pathlib import Path
 
 from conch.families import traits
-from conch.families.family import Component, Tensor
+from conch.families.family import ComponentInfo, TensorInfo
 
 DOCUMENT = Path(__file__).parents[1] / "component_models" / "README.md"
 MARKED = re.compile(r"(<!-- tensors of (\w+) -->\n).*?(<!-- /tensors -->)", flags=re.S)
 
 
-def table(component: Component) -> str:
+def table(component: ComponentInfo) -> str:
     """Return a row per tensor, or one for those in a row that are alike."""
     rows = ["| tensor | type, dims | meaning |\n", "| --- | --- | --- |\n"]
     for direction, tensors in (("in", component.inputs), ("out", component.outputs)):
@@ -26,9 +26,9 @@ def with_tables(text: str) -> str:
     return MARKED.sub(lambda marks: marks[1] + table(components[marks[2]]) + marks[3], text)
 
 
-def _rows(tensors: tuple[Tensor, ...]) -> Iterator[str]:
-    def what(tensor: Tensor) -> tuple[str, str]:
-        kind = f"{tensor.kind} {list(tensor.dims)}"
+def _rows(tensors: tuple[TensorInfo, ...]) -> Iterator[str]:
+    def what(tensor: TensorInfo) -> tuple[str, str]:
+        kind = f"{tensor.datatype} {list(tensor.dims)}"
         return kind + (", optional" if tensor.is_optional else ""), tensor.meaning
 
     for (kind, meaning), alike in groupby(tensors, what):

@@ -15,10 +15,16 @@ from tritonclient.grpc import model_config_pb2
 from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
 from conch.bls.admission import OWN_TIMES
-from conch.families.speakers.declaration import MOST_KNOWN_TEXT
+from conch.families.speakers import MOST_KNOWN_TEXT
+from conch.families.whisper import MAX_BEAM, MAX_PROMPT
 from conch.families.whisper.config import WINDOW_S
-from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import bodies, form, service, speak, voicing
+from conch.gateway import (
+    bodies,
+    form,
+    service,
+    speak,
+    voicing,
+)
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import KEY_SHARE, UPLOAD_SHARE

@@ -107,10 +107,8 @@ def modules_of(path: Path) -> set[str]:
 def package_of(module: str) -> str:
     """Return the package that a module is in; declarations of families are one of their own."""
     _, package, *below = [*module.split("."), ""]
-    shared = ("", "family", "options", "text_step")
-    if package == "families" and (below[0] in shared or {"declaration", "contract"} & {*below}):
-        return "declarations"
-    return package
+    # Those of a family are in its `__init__`, next to what all of them share.
+    return "declarations" if package == "families" and len(below) < 3 else package
 
 
 def hooks() -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import pytest
 
 from conch.families.family import WeightsPackage
 from conch.families.silero import vad as silero
-from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
+from conch.families.smollm2 import PACKAGE as SMOLLM2
 from conch.families.whisper import config
 from conch.packaged import extra_with, install, packaged
 from conch.wire.errors import ConfigError

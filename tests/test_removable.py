@@ -89,7 +89,7 @@ def test_without_a_family_the_others_are_there(family: str, tmp_path: Path) -> N
     shutil.rmtree(tmp_path / "conch" / "families" / family)
     registry = tmp_path / "conch" / "families" / "__init__.py"
     text = registry.read_text()
-    line = rf"from conch\.families\.{family}\.declaration import (\w+)(?: as (\w+))?\n"
+    line = rf"from conch\.families\.{family} import (\w+)(?: as (\w+))?\n"
     names = [new or old for old, new in re.findall(line, text)]
     assert names, f"no line of {family} in {registry}"
     text = re.sub(line, "", text)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
 from conch.families.ctc.encoder import (
@@ -17,13 +16,17 @@ from conch.families.ctc.encoder import (
     CtcStreamingEncoderConfig,
     streaming_encoder,
 )
-from conch.families.funasr.online import OnlineEncoder, OnlineParaformer
-from conch.families.funasr.paraformer import Paraformer
-from conch.families.funasr.sense_voice import SenseVoice
-from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
+from conch.families.funasr.online import (
+    OnlineDecoderConfig,
+    OnlineEncoder,
+    OnlineParaformerComponent,
+    UnitSearcher,
+)
+from conch.families.funasr.paraformer import ParaformerComponent
+from conch.families.funasr.sense_voice import SenseVoiceComponent
 from conch.families.search.graphs import DecoderConfig, FolderConfig, LiveConfig, RecordingsConfig
 from conch.families.transducer import decoder as transducer
-from conch.families.transducer.encoder import TransducerEncoder, TransducerStreamingEncoder
+from conch.families.transducer.networks import TransducerEncoder, TransducerStreamingEncoder
 
 
 def _live(searcher: Callable[[Any], Any]) -> Callable[[Any], StreamingDecoder[Any]]:
@@ -39,9 +42,9 @@ _OF_RECORDINGS: _Parts = {
         (transducer.TransducerDecoder, transducer.TransducerDecoderConfig),
     ),
     "ctc": ((CtcEncoder, CtcEncoderConfig), (CtcDecoder, CtcDecoderConfig)),
-    "sensevoice": ((SenseVoice, FolderConfig),),
-    "paraformer": ((Paraformer, DecoderConfig),),
-    "paraformer_online": ((OnlineParaformer, DecoderConfig),),
+    "sensevoice": ((SenseVoiceComponent, FolderConfig),),
+    "paraformer": ((ParaformerComponent, DecoderConfig),),
+    "paraformer_online": ((OnlineParaformerComponent, DecoderConfig),),
 }
 _LIVE: _Parts = {
     "transducer": (

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from conch.catalogue.exports import TOKENS
-from conch.component.arrays import FloatArray, log_softmax
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, FloatArray, log_softmax
 from conch.decoding.hypothesis import unit_runs
 from conch.families.ctc.folder import read_ctc
 from conch.families.funasr.folder import (
@@ -95,9 +94,9 @@ def recognizer_of(kind: str, folder: Path, beam_size: int = 1, *, is_live: bool 
         ctc = read_ctc(folder)
         if is_live or (ctc.live and ctc.live.path == ctc.recordings.path):
             assert ctc.live
-            name = "from_wenet_ctc" if ctc.kind == "wenet_ctc" else "from_zipformer2_ctc"
+            name = "from_wenet_ctc" if ctc.model_type == "wenet_ctc" else "from_zipformer2_ctc"
             return getattr(online, name)(model=str(ctc.live.path), **shared)
-        name = _CTC.get(ctc.kind, "from_nemo_ctc")
+        name = _CTC.get(ctc.model_type, "from_nemo_ctc")
         return getattr(offline, name)(model=str(ctc.recordings.path), **shared)
     if kind == "paraformer_online":
         parts = read_online_paraformer(folder, "float32")

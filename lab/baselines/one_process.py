@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from conch.bench.memory import MB
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.wire.errors import BenchError
 from lab import child
 from lab.waveforms import waveform_of

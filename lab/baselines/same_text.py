@@ -15,9 +15,7 @@ from tqdm import tqdm
 
 from conch.catalogue.models import detect
 from conch.cli.arguments import positive
-from conch.component import Outputs
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, FloatArray, Outputs
 from conch.scoring.manifest import spread
 from conch.wire.errors import BenchError
 from lab.arguments import script_parser

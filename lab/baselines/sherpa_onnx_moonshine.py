@@ -13,9 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from conch.catalogue.checks import check_files
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.moonshine.declaration import FILES, PACKAGE, TOKENIZER
+from conch.component import SAMPLE_RATE, FloatArray
+from conch.families.moonshine import FILES, PACKAGE, TOKENIZER
 from conch.families.moonshine.weights import DECODER, ENCODER, MODELS, TOKENIZER_FILE, read_graph
 from conch.packaged import packaged
 from lab import child

@@ -10,7 +10,7 @@ from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
 from conch.bench.servers import triton_version
 from conch.cli.server import server_url
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.recognition.live.endpointing import FINISHED
 from conch.scoring.error_rates import number, percent, table
 from lab.endpoints.made_turns import made_turns

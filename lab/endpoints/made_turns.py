@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.audio.segmentation import closing_threshold
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.wire.errors import BenchError
 from lab.waveforms import duration_s, rows_of, waveform_of

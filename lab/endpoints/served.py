@@ -10,7 +10,7 @@ import numpy as np
 
 from conch.bench.load import closed_loop
 from conch.client import AsyncClient
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.wire.errors import BenchError
 from conch.wire.result import Segment
 from lab.endpoints.made_turns import MadeTurn

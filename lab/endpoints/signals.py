@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component import Row
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Row
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
-from conch.families.turns.declaration import WINDOW_S
+from conch.families.moonshine.network import EncoderComponent, MoonshineConfig
+from conch.families.turns import WINDOW_S
 from conch.families.turns.model import EndOfTurnComponent, TurnsConfig
 from lab.endpoints.made_turns import LEAST_QUIET_S, MadeTurn
 

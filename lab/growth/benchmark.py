@@ -25,7 +25,7 @@ from conch.bench.memory import Memory, MemorySampler
 from conch.bench.offline import send_all
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import own_server, triton_version
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import ManifestEntry

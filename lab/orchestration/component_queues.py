@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from conch.bls.call import Call, TensorHandle
-from conch.component import Array, Component, Outputs, Row
+from conch.component import Array, ComponentModel, Outputs, Row
 from conch.component.parameters import read_parameters
 from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
 from lab.model_repository import model_args, read_config
@@ -44,7 +44,7 @@ class BatchingQueue:
     """Instances of one component, a thread for each; rows that wait together share a call."""
 
     def __init__(
-        self, instances: Sequence[Component], max_batch_size: int, max_delay_s: float
+        self, instances: Sequence[ComponentModel], max_batch_size: int, max_delay_s: float
     ) -> None:
         """Start the threads.
 
@@ -67,7 +67,7 @@ class BatchingQueue:
         self._waiting.put(_Waiting(row, time.perf_counter(), answer))
         return answer
 
-    def _run(self, instance: Component) -> None:
+    def _run(self, instance: ComponentModel) -> None:
         while True:
             batch = [self._waiting.get()]
             until = batch[0].since + self._max_delay_s
@@ -78,7 +78,7 @@ class BatchingQueue:
                     break
             self._answer(batch, instance)
 
-    def _answer(self, batch: list[_Waiting], instance: Component) -> None:
+    def _answer(self, batch: list[_Waiting], instance: ComponentModel) -> None:
         started = time.perf_counter()
         answers: Sequence[Outputs | Exception]
         try:
@@ -145,7 +145,7 @@ def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
     return queues
 
 
-def _classes(model: str) -> tuple[Callable[[Any], Component], type]:
+def _classes(model: str) -> tuple[Callable[[Any], ComponentModel], type]:
     # Each imports another runtime, and a path does not need all of them.
     if model == "vad":
         from conch.families.silero.vad import SileroConfig, SileroVad

@@ -20,7 +20,7 @@ from conch.bench.load import LoadResult, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
 from conch.bench.servers import triton_version
 from conch.client import AsyncClient
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
 from lab.model_repository import repository_of
 from lab.orchestration import in_process

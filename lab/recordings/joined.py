@@ -18,7 +18,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.parts import Part

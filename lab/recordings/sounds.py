@@ -10,7 +10,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from lab.telephone import TELEPHONE_SAMPLE_RATE, rms, telephone
 
 FAINT_DBFS = -70.0

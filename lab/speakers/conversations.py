@@ -18,7 +18,7 @@ import soxr
 from numpy.typing import NDArray
 
 from conch.bench.speakers import activity, edges_of
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.wire.errors import BenchError
 from conch.wire.result import Turn

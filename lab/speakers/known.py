@@ -17,7 +17,7 @@ from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
 from conch.bench.servers import triton_version
 from conch.cli.server import server_url
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.scoring.error_rates import percent, table
 from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of

@@ -21,13 +21,10 @@ from conch.bench.speakers import NO_ERRORS, SpeakerErrors, errors
 from conch.bls.calls import Calls
 from conch.cli.server import server_url
 from conch.client import AsyncClient
-from conch.component import Component
-from conch.component.row import Row
-from conch.component.waveform import SAMPLE_RATE, VAD_STATE_SIZE
+from conch.component import SAMPLE_RATE, VAD_STATE_SIZE, ComponentModel, Row
 from conch.families.silero.vad import SileroConfig, SileroVad
-from conch.families.speakers.embedding import EmbeddingComponent
+from conch.families.speakers.components import EmbeddingComponent, SegmentationComponent
 from conch.families.speakers.live_labels import LiveLabels
-from conch.families.speakers.segmentation import SegmentationComponent
 from conch.families.speakers.weights import SpeakersConfig
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
@@ -108,7 +105,7 @@ class Networks:
 
     def __init__(self) -> None:
         config = SpeakersConfig(nice=0)
-        self._components: Mapping[str, Component] = {
+        self._components: Mapping[str, ComponentModel] = {
             "speaker_segmentation": SegmentationComponent(config),
             "speaker_embedding": EmbeddingComponent(config),
         }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.scoring import missing
 from conch.wire.errors import BenchError
 from conch.wire.result import Turn

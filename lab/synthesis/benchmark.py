@@ -11,10 +11,9 @@ from hibari import Hibari
 
 from conch.bench.header import Flat, Header
 from conch.bench.samples import Choice
-from conch.component import Array, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import Array, FloatArray, Row, bytes_array
 from conch.families import voices
-from conch.families.hibari.components import Acoustic, Vocoder
+from conch.families.hibari.components import HibariAcoustic, HibariVocoder
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
 from conch.families.speech.graphs import VoiceConfig
 from conch.scoring.error_rates import number, table
@@ -46,7 +45,7 @@ class Own:
 
     def __init__(self) -> None:
         self._front = FrontEnd(FrontEndConfig(nice=0))
-        self._acoustic, self._vocoder = Acoustic(CONFIG), Vocoder(CONFIG)
+        self._acoustic, self._vocoder = HibariAcoustic(CONFIG), HibariVocoder(CONFIG)
 
     def speak(self, text: str, growth: Growth) -> FloatArray:
         """Return the sound of a text in chunks."""

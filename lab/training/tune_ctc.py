@@ -15,7 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from conch.cli.arguments import positive
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import load_fused_language_model
 from conch.decoding.graph.search import DecodingGraph, WfstConfig

@@ -12,7 +12,7 @@ from conch.audio.segmentation import (
     state_of,
     text_of_state,
 )
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 

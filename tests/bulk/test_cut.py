@@ -9,7 +9,7 @@ from audio_files import audio_file
 from conch.audio.recording import file_recording
 from conch.audio.segmentation import Segmenter, Span, segment_rules, state_of
 from conch.bulk.cut import CutRecording, RequestPiece, audio_of, cut, is_cuttable, joined
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.session.answers import shifted_segment
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import IMPROBABLE

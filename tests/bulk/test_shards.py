@@ -13,7 +13,7 @@ from conch.bulk.inputs import Source
 from conch.bulk.sending import Answer
 from conch.bulk.shards import Row, row_of, rows_of, shard_bytes
 from conch.bulk.work import joined_answer
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.wire.errors import AudioError
 from conch.wire.parts import transcript_of
 from conch.wire.result import Hypothesis, Segment, Transcript

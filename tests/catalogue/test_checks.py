@@ -9,10 +9,9 @@ import pytest
 from whisper_toys import ENGLISH_TOKENS, MULTILINGUAL, model_bin, whisper_toy
 
 from conch.catalogue.checks import UnfitModelError, check_folder, check_known
-from conch.families import KNOWN_MODELS
+from conch.families import KNOWN_MODELS, moonshine
 from conch.families.family import KnownFile
-from conch.families.moonshine import declaration as moonshine
-from conch.families.whisper.declaration import TINY_EN
+from conch.families.whisper import TINY_EN
 
 Change = Callable[[Path], object]
 

@@ -12,8 +12,8 @@ from whisper_toys import whisper_toy
 from conch.catalogue.checks import check_folder
 from conch.catalogue.convert import QUANTIZATIONS, convert
 from conch.catalogue.models import KINDS, find
-from conch.component.row import Row
-from conch.families.whisper.declaration import TINY_EN
+from conch.component import Row
+from conch.families.whisper import TINY_EN
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.packaged import install
 from conch.wire.errors import ConfigError

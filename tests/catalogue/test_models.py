@@ -9,9 +9,9 @@ from whisper_toys import whisper_toy
 
 from conch.catalogue.checks import check_known
 from conch.catalogue.models import KINDS, detect, find, folder_of, home, listed, names
-from conch.families.moonshine import declaration as moonshine
-from conch.families.moonshine.declaration import BASE as MOONSHINE_BASE
-from conch.families.whisper.declaration import BASE, TINY_EN
+from conch.families import moonshine
+from conch.families.moonshine import BASE as MOONSHINE_BASE
+from conch.families.whisper import BASE, TINY_EN
 from conch.wire.errors import ConfigError
 
 find_whisper = partial(find, KINDS["whisper"])

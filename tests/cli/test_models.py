@@ -11,7 +11,7 @@ from whisper_toys import whisper_toy
 
 from conch.cli import main
 from conch.families import KNOWN_MODELS
-from conch.families.moonshine.declaration import BASE as MOONSHINE_BASE
+from conch.families.moonshine import BASE as MOONSHINE_BASE
 from conch.packaged import install
 
 

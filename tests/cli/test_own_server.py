@@ -10,7 +10,7 @@ from whisper_toys import whisper_toy
 
 from conch.cli.server import config_for
 from conch.families import decoders
-from conch.families.moonshine.declaration import PACKAGE
+from conch.families.moonshine import PACKAGE
 from conch.launcher import loaded_models
 from conch.wire.errors import ConfigError
 

@@ -17,7 +17,7 @@ from conch.decoding.forward import forward_scores, text_scores
 from conch.decoding.units import Characters, Subwords
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.wire.errors import InvalidRequestError, OptionError
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 from lab.training.ctc.units import learned_subwords

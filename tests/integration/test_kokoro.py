@@ -8,7 +8,7 @@ from recordings import wer
 
 from conch.catalogue.models import state_of
 from conch.client import Client
-from conch.families.kokoro.declaration import MODEL as KOKORO
+from conch.families.kokoro import MODEL as KOKORO
 from conch.launcher import ServerConfig, TritonServer
 from conch.packaged import how_to_get
 from conch.wire.entry_points import SYNTHESIS

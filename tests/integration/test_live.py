@@ -19,7 +19,7 @@ from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.ctc.decoder import CtcDecoder, CtcStreamingDecoderConfig
 from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
-from conch.families.turns.declaration import MODEL as END_OF_TURN
+from conch.families.turns import MODEL as END_OF_TURN
 from conch.packaged import how_to_get
 from conch.wire.errors import AudioError, SessionError
 

@@ -7,7 +7,7 @@ from chosen_weights import client_of
 from recordings import Recording
 
 from conch.client import Client
-from conch.families.moonshine.declaration import TINY as MOONSHINE_TINY
+from conch.families.moonshine import TINY as MOONSHINE_TINY
 from conch.scoring.error_rates import word_error_rate
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]

@@ -16,7 +16,7 @@ from conch.catalogue.models import state_of
 from conch.cli import main
 from conch.client import Client, joined_parts
 from conch.client.speakers import known_speakers
-from conch.families.speakers.declaration import MODEL as SPEAKERS
+from conch.families.speakers import MODEL as SPEAKERS
 from conch.launcher import ServerConfig, TritonServer
 from conch.packaged import how_to_get
 from conch.wire.errors import OptionError

@@ -12,10 +12,10 @@ from recordings import Recording
 
 from conch.client import Client
 from conch.component import Row
-from conch.families.funasr.paraformer import Paraformer
+from conch.families.funasr.paraformer import ParaformerComponent
 from conch.families.search.graphs import DecoderConfig, RecordingsConfig
 from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
-from conch.families.transducer.encoder import TransducerEncoder
+from conch.families.transducer.networks import TransducerEncoder
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import MissingModelError, OptionError
 
@@ -141,7 +141,9 @@ def test_a_paraformer_writes_recordings_and_passes_over_live_audio(
     client: Client, paraformer: Path, recordings: list[Recording]
 ) -> None:
     waveform = recordings[0].waveform()[: 10 * 16_000]
-    (alone,) = Paraformer(DecoderConfig(model=str(paraformer)))([Row({"waveform": waveform})])
+    (alone,) = ParaformerComponent(DecoderConfig(model=str(paraformer)))(
+        [Row({"waveform": waveform})]
+    )
     found = client.transcribe(waveform, model="zh", vad=False, word_timestamps=True)
     assert found.path == ("paraformer.zh",)
     assert found.text == alone["hypotheses"][0].decode()

@@ -7,7 +7,7 @@ from chosen_weights import client_of
 from recordings import Recording
 
 from conch.client import Client
-from conch.families.whisper.declaration import BASE
+from conch.families.whisper import BASE
 from conch.scoring.error_rates import word_error_rate
 from conch.wire.errors import OptionError
 

@@ -6,7 +6,7 @@ import pytest
 from toy_piper import write_piper
 from whisper_toys import whisper_toy
 
-from conch.families.whisper.declaration import COMPONENTS
+from conch.families.whisper import COMPONENTS
 from conch.launcher import ServerConfig, shipped_repositories
 from conch.launcher.repositories import model_names, parsed_config
 from conch.launcher.variants import copies, with_named_folders, with_named_models

@@ -10,11 +10,8 @@ from toy_piper import HOP, write_piper
 from transducer_toys import zipformer2
 from whisper_toys import whisper_toy
 
-from conch.families import VOICES, decoders
-from conch.families.ctc import declaration as ctc
-from conch.families.moonshine import declaration as moonshine
-from conch.families.transducer import declaration as transducer
-from conch.families.whisper.declaration import COMPONENTS
+from conch.families import VOICES, ctc, decoders, moonshine, transducer
+from conch.families.whisper import COMPONENTS
 from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
 from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names, parsed_config

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from servers import infer
 
-from conch.families.moonshine.declaration import COMPONENTS, TOKENIZER
-from conch.families.moonshine.declaration import PACKAGE as MOONSHINE
-from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
+from conch.families.moonshine import COMPONENTS, TOKENIZER
+from conch.families.moonshine import PACKAGE as MOONSHINE
+from conch.families.smollm2 import PACKAGE as SMOLLM2
 from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
 from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names
@@ -65,7 +65,7 @@ def test_a_model_of_two_packages_needs_both(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, absent: str
 ) -> None:
     gone = replace(MOONSHINE if absent == "the first" else TOKENIZER, module="no_such_package")
-    package = gone if absent == "the first" else replace(MOONSHINE, beside=gone)
+    package = gone if absent == "the first" else replace(MOONSHINE, also_needs=gone)
     monkeypatch.setattr(loaded_models, "optional", lambda: dict.fromkeys(COMPONENTS, package))
     with caplog.at_level("INFO", "conch.launcher"):
         assert not {*COMPONENTS} & {*with_weights(ServerConfig()).models}

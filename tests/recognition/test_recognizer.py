@@ -7,8 +7,7 @@ from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
 from conch.audio.segmentation import text_of_state
-from conch.component import bytes_array
-from conch.component.waveform import VAD_STATE_SIZE
+from conch.component import VAD_STATE_SIZE, bytes_array
 from conch.recognition.request import RecognitionRequest
 from conch.wire.errors import (
     AudioError,

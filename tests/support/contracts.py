@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from conch.families.family import Component, Tensor
+from conch.families.family import ComponentInfo, TensorInfo
 
 TYPES = {"TYPE_STRING": "BYTES"}
 
@@ -21,7 +21,7 @@ def tensors(specs: Any) -> dict[str, str]:
     return {name: TYPES.get(kind, kind.removeprefix("TYPE_")) for name, kind in names.items()}
 
 
-def check_contract(config: Any, component: Component) -> None:
+def check_contract(config: Any, component: ComponentInfo) -> None:
     """Check that a config has the tensors that its component declares, and keeps streams or not."""
     assert _configured(config.input) == _declared(component.inputs)
     assert _configured(config.output) == _declared(component.outputs)
@@ -37,5 +37,5 @@ def _configured(specs: Any) -> list[tuple[str, str, list[int], bool]]:
     ]
 
 
-def _declared(specs: Sequence[Tensor]) -> list[tuple[str, str, list[int], bool]]:
-    return [(item.name, item.kind, list(item.dims), item.is_optional) for item in specs]
+def _declared(specs: Sequence[TensorInfo]) -> list[tuple[str, str, list[int], bool]]:
+    return [(item.name, item.datatype, list(item.dims), item.is_optional) for item in specs]

@@ -15,7 +15,7 @@ def icefall(folder: Path, seed: int = 0) -> Path:
     toy = Toy(seed)
     graph = toy.graph
     x = graph.takes("x", "N", "T", MELS)
-    lens = graph.takes("x_lens", "N", kind=TensorProto.INT64)
+    lens = graph.takes("x_lens", "N", elem_type=TensorProto.INT64)
     said = toy.heard(_whole(toy, x))
     graph.gives(toy.spelled(said), "log_probs", "N", "S", UNITS)
     _gives_lens(toy, lens, "log_probs_len")
@@ -35,7 +35,7 @@ def wenet(folder: Path, seed: int = 0) -> Path:
     toy = Toy(seed)
     graph = toy.graph
     x = graph.takes("x", "N", "T", MELS)
-    lens = graph.takes("x_lens", "N", kind=TensorProto.INT64)
+    lens = graph.takes("x_lens", "N", elem_type=TensorProto.INT64)
     graph.gives(toy.spelled(toy.heard(_quieter(toy, _whole(toy, x)))), "log_probs", "N", "S", UNITS)
     _gives_lens(toy, lens, "log_probs_lens")
     known = {"model_type": "wenet_ctc", "subsampling_factor": 4, "vocab_size": UNITS}
@@ -52,11 +52,11 @@ def _wenet_live(path: Path, seed: int, known: dict[str, object]) -> None:
     toy = Toy(seed)
     graph = toy.graph
     x = graph.takes("x", "N", "T", MELS)
-    offset = graph.takes("offset", 1, kind=TensorProto.INT64)
-    required = graph.takes("required_cache_size", 1, kind=TensorProto.INT64)
+    offset = graph.takes("offset", 1, elem_type=TensorProto.INT64)
+    required = graph.takes("required_cache_size", 1, elem_type=TensorProto.INT64)
     attention = graph.takes("attn_cache", layers, heads, "C", 2 * SIZE // heads)
     conv = graph.takes("conv_cache", layers, 1, SIZE, kernel - 1)
-    mask = graph.takes("attn_mask", "N", 1, "M", kind=TensorProto.BOOL)
+    mask = graph.takes("attn_mask", "N", 1, "M", elem_type=TensorProto.BOOL)
     heard = toy.heard(_quieter(toy, x), WENET_CHUNK)
     # Of what the mask shows, and of the time.
     is_seen = graph.op("Cast", mask, to=TensorProto.FLOAT)
@@ -101,7 +101,7 @@ def nemo(folder: Path, seed: int = 0, normalize_type: str = "per_feature") -> Pa
     toy = Toy(seed)
     graph = toy.graph
     x = graph.takes("audio_signal", "N", MELS, "T")
-    graph.takes("length", "N", kind=TensorProto.INT64)
+    graph.takes("length", "N", elem_type=TensorProto.INT64)
     turned = _whole(toy, graph.op("Transpose", x, perm=[0, 2, 1]))
     if normalize_type:
         turned = graph.op("Sub", turned, scalar(graph, 8.0))
@@ -130,10 +130,10 @@ def nemo_live(folder: Path, seed: int = 0) -> Path:
     graph = toy.graph
     layers, left, kernel, frames, window = 2, 12, 5, 8, 41
     x = graph.takes("audio_signal", "N", MELS, "T")
-    lens = graph.takes("length", "M", kind=TensorProto.INT64)
+    lens = graph.takes("length", "M", elem_type=TensorProto.INT64)
     channel = graph.takes("cache_last_channel", "C", layers, left, SIZE)
     time = graph.takes("cache_last_time", "D", layers, SIZE, kernel)
-    count = graph.takes("cache_last_channel_len", "E", kind=TensorProto.INT64)
+    count = graph.takes("cache_last_channel_len", "E", elem_type=TensorProto.INT64)
     heard = toy.heard(graph.op("Transpose", x, perm=[0, 2, 1]), frames)
     counted = graph.op("Cast", graph.op("Unsqueeze", count, graph.ints(1)), to=TensorProto.FLOAT)
     said = toy.said(
@@ -143,14 +143,14 @@ def nemo_live(folder: Path, seed: int = 0) -> Path:
         graph.op("Sin", toy.projected(counted, SIZE, 1, scale=0.1)),
     )
     graph.gives(toy.spelled(said, UNITS - 1), "logprobs", "N", frames, UNITS)
-    graph.gives(lens, "encoded_lengths", "N", kind=TensorProto.INT64)
+    graph.gives(lens, "encoded_lengths", "N", elem_type=TensorProto.INT64)
     rows = graph.op("Unsqueeze", said, graph.ints(1))
     shown = graph.op("Expand", rows, graph.ints(1, layers, 1, 1))
     graph.gives(toy.shifted(channel, shown, 2), "cache_last_channel_next", "N", layers, left, SIZE)
     turned = graph.op("Transpose", shown, perm=[0, 1, 3, 2])
     graph.gives(toy.shifted(time, turned, 3), "cache_last_time_next", "N", layers, SIZE, kernel)
     more = graph.op("Add", count, graph.ints(frames))
-    graph.gives(more, "cache_last_channel_next_len", "N", kind=TensorProto.INT64)
+    graph.gives(more, "cache_last_channel_next_len", "N", elem_type=TensorProto.INT64)
     sizes = {"channel": (layers, left, SIZE), "time": (layers, SIZE, kernel)}
     toy.save(
         folder / "model.onnx",
@@ -201,4 +201,4 @@ def _whole(toy: Toy, x: str) -> str:
 
 def _gives_lens(toy: Toy, lens: str, name: str) -> None:
     divided = toy.graph.op("Div", lens, toy.graph.ints(4))
-    toy.graph.gives(divided, name, "N", kind=TensorProto.INT64)
+    toy.graph.gives(divided, name, "N", elem_type=TensorProto.INT64)

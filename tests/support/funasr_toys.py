@@ -66,7 +66,7 @@ def paraformer(
     toy = Toy(seed)
     graph = toy.graph
     speech = graph.takes("speech", "N", "T", WIDTH)
-    graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
+    graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
     hidden = graph.op("Tanh", toy.projected(speech, SIZE, WIDTH, scale=2.0))
     known = graph.takes("bias_embed", "N", "H", SIZE) if takes_hotwords else ""
     alphas = graph.op("Sigmoid", toy.projected(hidden, 3, SIZE, scale=4.0))
@@ -94,7 +94,7 @@ def paraformer(
     logits = graph.op("LogSoftmax", logits, axis=-1)
     count = graph.op("Cast", graph.op("Shape", logits, start=1, end=2), to=TensorProto.INT32)
     graph.gives(logits, "logits", "N", "L", len(TOKENS))
-    graph.gives(count, "token_num", "N", kind=TensorProto.INT32)
+    graph.gives(count, "token_num", "N", elem_type=TensorProto.INT32)
     if says_times:
         peaks = graph.op("Concat", fires, graph.array(np.ones(1, np.float32)), axis=0)
         graph.gives(graph.op("Unsqueeze", alphas, graph.ints(0)), "us_alphas", "N", "A")
@@ -102,7 +102,7 @@ def paraformer(
     original, converted = _folder(path, toy, TOKENS)
     if takes_hotwords:
         reader = Graph()
-        phrases = reader.takes("hotword", "H", 10, kind=TensorProto.INT32)
+        phrases = reader.takes("hotword", "H", 10, elem_type=TensorProto.INT32)
         values = toy.random.normal(0, 1, (len(TOKENS), SIZE)).astype(np.float32)
         read = reader.op(
             "CumSum", reader.op("Gather", reader.array(values), phrases), reader.ints(1)
@@ -131,9 +131,9 @@ def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
     toy = Toy(seed)
     graph = toy.graph
     speech = graph.takes("speech", "N", "T", WIDTH)
-    lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
-    language = graph.takes("language", "N", kind=TensorProto.INT32)
-    form = graph.takes("textnorm", "N", kind=TensorProto.INT32)
+    lens = graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
+    language = graph.takes("language", "N", elem_type=TensorProto.INT32)
+    form = graph.takes("textnorm", "N", elem_type=TensorProto.INT32)
     numbers = np.arange(16)[:, None] * 0.7 + np.arange(SIZE)
     known = graph.array(np.sin(numbers * numbers).astype(np.float32))
     asked = [
@@ -156,7 +156,7 @@ def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
     text = graph.op("Add", toy.projected(hidden, size, SIZE, scale=4.0), graph.array(bias))
     graph.gives(graph.op("Concat", *rows, text, axis=1), "ctc_logits", "N", "L", size)
     four = graph.array(np.array([4], np.int32))
-    graph.gives(graph.op("Add", lens, four), "encoder_out_lens", "N", kind=TensorProto.INT32)
+    graph.gives(graph.op("Add", lens, four), "encoder_out_lens", "N", elem_type=TensorProto.INT32)
     ids = {"auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
     more = {f"lang_{key}": number for key, number in ids.items()}
     more |= {"with_itn": 14, "without_itn": 15, "normalize_samples": 0}
@@ -180,20 +180,20 @@ def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
     toy = Toy(seed)
     graph = toy.graph
     speech = graph.takes("speech", "N", "T", WIDTH)
-    lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
+    lens = graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
     heard = toy.projected(speech, SIZE, WIDTH, scale=0.4)
     hidden = graph.op("Tanh", heard)
     alphas = graph.op("Sigmoid", toy.projected(hidden, 1, SIZE, scale=4.0))
     alphas = graph.op("Mul", graph.op("Squeeze", alphas, graph.ints(2)), scalar(graph, 0.6))
     graph.gives(hidden, "enc", "N", "T", SIZE)
-    graph.gives(lens, "enc_len", "N", kind=TensorProto.INT32)
+    graph.gives(lens, "enc_len", "N", elem_type=TensorProto.INT32)
     graph.gives(alphas, "alphas", "N", "T")
     reader, kernel = Toy(toy.random), 5
     decoder = reader.graph
     enc = decoder.takes("enc", "N", "T", SIZE)
-    decoder.takes("enc_len", "N", kind=TensorProto.INT32)
+    decoder.takes("enc_len", "N", elem_type=TensorProto.INT32)
     found = decoder.takes("acoustic_embeds", "N", "L", SIZE)
-    decoder.takes("acoustic_embeds_len", "N", kind=TensorProto.INT32)
+    decoder.takes("acoustic_embeds_len", "N", elem_type=TensorProto.INT32)
     caches = [decoder.takes(f"in_cache_{n}", "N", SIZE, kernel) for n in range(2)]
     context = decoder.op("ReduceMean", enc, decoder.ints(1), keepdims=1)
     last, shifted = decoder.op("Transpose", found, perm=[0, 2, 1]), []
@@ -212,7 +212,7 @@ def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
     logits = decoder.op("Add", logits, decoder.array(silent))
     decoder.gives(logits, "logits", "N", "L", len(TOKENS))
     best = decoder.op("ArgMax", logits, axis=2, keepdims=0)
-    decoder.gives(best, "sample_ids", "N", "L", kind=TensorProto.INT64)
+    decoder.gives(best, "sample_ids", "N", "L", elem_type=TensorProto.INT64)
     for n, value in enumerate(shifted):
         decoder.gives(value, f"out_cache_{n}", "N", SIZE, kernel)
     more = {"encoder_output_size": SIZE, "decoder_num_blocks": 2, "decoder_kernel_size": kernel + 1}

@@ -12,7 +12,7 @@ DURATIONS = 5
 WINDOW, SHIFT = 25, 16
 _KEPT, _KERNEL = 6, 4
 _SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", "ing"]
-_LENS = {"kind": TensorProto.INT64}
+_LENS = {"elem_type": TensorProto.INT64}
 
 
 def rnnt(folder: Path, seed: int = 0) -> Path:
@@ -113,8 +113,8 @@ def _offline(folder: Path, seed: int, durations: int, url: str) -> Path:
 def _with_the_rest(folder: Path, seed: int, durations: int) -> Path:
     toy = Toy(seed + 1)
     graph = toy.graph
-    y = graph.takes("targets", "y_0", "y_1", kind=TensorProto.INT32)
-    lens = graph.takes("target_length", "n_0", kind=TensorProto.INT32)
+    y = graph.takes("targets", "y_0", "y_1", elem_type=TensorProto.INT32)
+    lens = graph.takes("target_length", "n_0", elem_type=TensorProto.INT32)
     h, c = (graph.takes(name, LAYERS, "s_1", HIDDEN) for name in ("states.1", "onnx::Slice_3"))
     rows = graph.op("Gather", toy.weight(UNITS, HIDDEN, scale=4.0), y, axis=0)
     first = graph.op("Transpose", rows, perm=[1, 0, 2])
@@ -124,7 +124,7 @@ def _with_the_rest(folder: Path, seed: int, durations: int) -> Path:
     new_c = graph.op("Add", faded, toy.projected(first, HIDDEN, HIDDEN))
     out = graph.op("Transpose", toy.mean(new_h, 0, keepdims=1), perm=[1, 2, 0])
     graph.gives(out, "outputs", "y_0", HIDDEN, "u_2")
-    graph.gives(lens, "prednet_lengths", "n_0", kind=TensorProto.INT32)
+    graph.gives(lens, "prednet_lengths", "n_0", elem_type=TensorProto.INT32)
     graph.gives(new_h, "states", LAYERS, "s_1", HIDDEN)
     graph.gives(new_c, "74", LAYERS, "s_1", HIDDEN)
     toy.save(folder / "decoder.onnx")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
+from conch.families.smollm2 import PACKAGE as SMOLLM2
 
 HAS_WEIGHTS = SMOLLM2.folder is not None and importlib.util.find_spec("gguf") is not None
 needs_weights = pytest.mark.skipif(

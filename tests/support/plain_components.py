@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from conch.bls.call import Call, StreamLostError
-from conch.component import bytes_array
-from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.component import VAD_FRAME_SAMPLES, bytes_array
 from conch.recognition.offline.coverage import CHARACTER_S, WORD_S
 from conch.wire.entry_points import ChunkPosition
 from conch.wire.errors import ComponentError

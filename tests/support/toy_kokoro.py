@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
+from conch.families.kokoro import FRAME_SAMPLES, NAMES, NETWORK, STYLES
 from conch.families.kokoro.components import (
     AUDIO,
     DURATIONS,
@@ -21,7 +22,6 @@ from conch.families.kokoro.components import (
     STYLE_SIZE,
     TEXT,
 )
-from conch.families.kokoro.declaration import FRAME_SAMPLES, NAMES, NETWORK, STYLES
 
 FRAMES_OF_TOKEN = 3
 SOUNDS = 178

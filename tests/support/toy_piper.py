@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from conch.component.arrays import FloatArray
-from conch.families.piper.declaration import UNITS
+from conch.component import FloatArray
+from conch.families.piper import UNITS
 
 CHANNELS, HOP, CONTEXT = 6, 16, 5
 SETTINGS: dict[str, Any] = {

@@ -97,7 +97,7 @@ def zipformer2(folder: Path, seed: int = 0, name: str = "") -> Path:
     values = [graph.takes(f"cached_val{n}_0", LEFT, "N", value * heads) for n in (1, 2)]
     convs = [graph.takes(f"cached_conv{n}_0", "N", dim, kernel // 2) for n in (1, 2)]
     embed = graph.takes("embed_states", "N", 128, 3, 19)
-    lens = graph.takes("processed_lens", "N", kind=TensorProto.INT64)
+    lens = graph.takes("processed_lens", "N", elem_type=TensorProto.INT64)
     heard = toy.heard(x, _FRAMES)
     time = graph.op("Cast", graph.op("Unsqueeze", lens, graph.ints(1)), to=TensorProto.FLOAT)
     memories = [
@@ -133,7 +133,7 @@ def zipformer2(folder: Path, seed: int = 0, name: str = "") -> Path:
     faded = graph.op("Mul", embed, scalar(graph, 0.5))
     graph.gives(graph.op("Add", faded, level), "new_embed_states", "N", 128, 3, 19)
     counted = graph.op("Add", lens, graph.ints(SHIFT // 2))
-    graph.gives(counted, "new_processed_lens", "N", kind=TensorProto.INT64)
+    graph.gives(counted, "new_processed_lens", "N", elem_type=TensorProto.INT64)
     toy.save(
         folder / (name or "encoder-epoch-1-avg-1.onnx"),
         model_type="zipformer2",
@@ -193,7 +193,7 @@ def conformer(folder: Path, seed: int = 0) -> Path:
     x = graph.takes("x", "N", CHUNK, MELS)
     attention = graph.takes("cached_attn", layers, LEFT, "N", SIZE)
     conv = graph.takes("cached_conv", layers, kernel - 1, "N", SIZE)
-    lens = graph.takes("processed_lens", "N", kind=TensorProto.INT64)
+    lens = graph.takes("processed_lens", "N", elem_type=TensorProto.INT64)
     time = graph.op("Cast", graph.op("Unsqueeze", lens, graph.ints(1)), to=TensorProto.FLOAT)
     said = toy.said(
         toy.heard(x, _FRAMES),
@@ -227,7 +227,7 @@ def offline(folder: Path, seed: int = 0) -> Path:
     toy = Toy(seed)
     graph = toy.graph
     x = graph.takes("x", "N", "T", MELS)
-    lens = graph.takes("x_lens", "N", kind=TensorProto.INT64)
+    lens = graph.takes("x_lens", "N", elem_type=TensorProto.INT64)
     # Whole groups of four frames.
     whole = graph.op("Div", graph.op("Shape", x, start=1, end=2), graph.ints(4))
     end = graph.op("Mul", whole, graph.ints(4))
@@ -235,7 +235,7 @@ def offline(folder: Path, seed: int = 0) -> Path:
     said = graph.op("Tanh", toy.projected(toy.heard(cut), SIZE, scale=2.0))
     graph.gives(said, "encoder_out", "N", "S", SIZE)
     graph.gives(
-        graph.op("Div", lens, graph.ints(4)), "encoder_out_lens", "N", kind=TensorProto.INT64
+        graph.op("Div", lens, graph.ints(4)), "encoder_out_lens", "N", elem_type=TensorProto.INT64
     )
     toy.save(folder / "encoder.onnx", model_type="zipformer2", comment="non-streaming zipformer2")
     return _with_the_rest(folder, seed)
@@ -244,7 +244,7 @@ def offline(folder: Path, seed: int = 0) -> Path:
 def _with_the_rest(folder: Path, seed: int) -> Path:
     toy = Toy(seed + 1)
     graph = toy.graph
-    y = graph.takes("y", "N", 2, kind=TensorProto.INT64)
+    y = graph.takes("y", "N", 2, elem_type=TensorProto.INT64)
     # As icefall's, which knows -1 as the unit before the first.
     known = graph.op("Max", y, graph.ints(0))
     rows = graph.op("Gather", toy.weight(UNITS, SIZE, scale=4.0), known, axis=0)

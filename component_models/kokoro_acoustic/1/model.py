@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.kokoro.components import Acoustic, KokoroConfig
+from conch.families.kokoro.components import KokoroAcoustic, KokoroConfig
 from conch.triton import read_parameters, respond, settled
 
 
@@ -8,7 +8,7 @@ class TritonPythonModel:
     """What does the voice do, and when?"""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(Acoustic(read_parameters(KokoroConfig, args)))
+        self.component = settled(KokoroAcoustic(read_parameters(KokoroConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

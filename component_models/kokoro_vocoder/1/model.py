@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.kokoro.components import KokoroConfig, Vocoder
+from conch.families.kokoro.components import KokoroConfig, KokoroVocoder
 from conch.triton import read_parameters, respond, settled
 
 
@@ -8,7 +8,7 @@ class TritonPythonModel:
     """What does it sound like?"""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(Vocoder(read_parameters(KokoroConfig, args)))
+        self.component = settled(KokoroVocoder(read_parameters(KokoroConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
+from conch.families.moonshine.network import EncoderComponent, MoonshineConfig
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.funasr.paraformer import Paraformer
+from conch.families.funasr.paraformer import ParaformerComponent
 from conch.families.search.graphs import DecoderConfig
 from conch.triton import read_parameters, respond, settled
 
@@ -9,7 +9,7 @@ class TritonPythonModel:
     """A segment's waveform to the text of a Paraformer."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(Paraformer(read_parameters(DecoderConfig, args)))
+        self.component = settled(ParaformerComponent(read_parameters(DecoderConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.decoding.streaming_decoder import StreamingDecoder
-from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
+from conch.families.funasr.online import OnlineDecoderConfig, UnitSearcher
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

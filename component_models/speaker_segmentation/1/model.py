@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.speakers.segmentation import SegmentationComponent
+from conch.families.speakers.components import SegmentationComponent
 from conch.families.speakers.weights import SpeakersConfig
 from conch.triton import read_parameters, respond, settled
 

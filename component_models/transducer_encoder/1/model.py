@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.search.graphs import RecordingsConfig
-from conch.families.transducer.encoder import TransducerEncoder
+from conch.families.transducer.networks import TransducerEncoder
 from conch.triton import read_parameters, respond, settled
 
 

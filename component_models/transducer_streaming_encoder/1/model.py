@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.search.graphs import LiveConfig
-from conch.families.transducer.encoder import TransducerStreamingEncoder
+from conch.families.transducer.networks import TransducerStreamingEncoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

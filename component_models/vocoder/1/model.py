@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.hibari.components import Vocoder
+from conch.families.hibari.components import HibariVocoder
 from conch.families.speech.graphs import VoiceConfig
 from conch.triton import read_parameters, respond, settled
 
@@ -9,7 +9,7 @@ class TritonPythonModel:
     """What does it sound like?"""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(Vocoder(read_parameters(VoiceConfig, args)))
+        self.component = settled(HibariVocoder(read_parameters(VoiceConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.search.graphs import RecordingsConfig
-from conch.families.wenet.encoder import WenetEncoder
+from conch.families.wenet.networks import WenetEncoder
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.search.graphs import LiveConfig
-from conch.families.wenet.encoder import WenetStreamingEncoder
+from conch.families.wenet.networks import WenetStreamingEncoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

@@ -11,8 +11,7 @@ import scipy.signal
 import soxr
 from numpy.typing import NDArray
 
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, FloatArray
 
 BoolArray = NDArray[np.bool_]
 

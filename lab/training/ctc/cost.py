@@ -16,8 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from conch.cli.arguments import positive
-from conch.component import Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Row
 from conch.families.ctc.encoder import (
     CtcEncoder,
     CtcEncoderConfig,

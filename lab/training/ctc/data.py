@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from conch.component.arrays import FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.component.features import FRAME_SHIFT, HISTORY, streaming_log_mel
-from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.units import Units
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.scoring.manifest import ManifestEntry, read_manifest
 from lab.training.ctc.augment import AugmentConfig, augmented
 from lab.waveforms import waveform_of

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from conch.component.arrays import FloatArray
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.component.parameters import DeviceConfig
-from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.units import Units, units_from_dict
 from conch.families.ctc.onnx_model import CtcGraph
 from lab.training.ctc.data import collated, features_of

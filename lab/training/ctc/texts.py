@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from tqdm import tqdm
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.decoding.beam import BeamSearch, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.ngram.model import LanguageModel
 from conch.decoding.vocab import CtcVocab
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.wire.nbest import Weights, ranked
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis

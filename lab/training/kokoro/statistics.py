@@ -13,20 +13,19 @@ from onnx.utils import Extractor
 
 from conch.bench.samples import Choice
 from conch.cli.bench import LIMIT, add_input, choice_of
-from conch.component import Array, Row, bytes_array
-from conch.component.arrays import DoubleArray
+from conch.component import Array, DoubleArray, Row, bytes_array
 from conch.component.onnx import open_network, session_options
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
+from conch.families.kokoro import NAMES
 from conch.families.kokoro.components import (
     AUDIO,
     KOKORO,
     LATENTS,
     STATISTICS,
-    Acoustic,
+    KokoroAcoustic,
     KokoroConfig,
     unpacked,
 )
-from conch.families.kokoro.declaration import NAMES
 from lab.arguments import script_parser
 
 VARIANCE, MEAN = "ReduceMean_2_output_0", "ReduceMean_output_0"
@@ -79,7 +78,7 @@ def main() -> None:
     source = KOKORO.source(config.model)
     content, names = measuring(source)
     vocoder = open_network("Kokoro", source, session_options(config.threads), content=content)
-    front_end, acoustic = FrontEnd(FrontEndConfig(nice=0)), Acoustic(config)
+    front_end, acoustic = FrontEnd(FrontEndConfig(nice=0)), KokoroAcoustic(config)
     tokens = [front_end([Row({"text": bytes_array([text])})])[0]["tokens"] for text in texts]
     values, sizes = [], list[int]()
     for voice in NAMES:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from lab.arguments import script_parser
 from lab.training.punctuation.written import heard_words, line_of
 

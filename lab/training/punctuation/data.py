@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.families.punctuation.model import CAPITAL, MARKS, UNKNOWN, UPPER, Vocabulary, plain
+from conch.families.punctuation.model import CAPITAL, MARKS, UNKNOWN, UPPER, HashedVocabulary, plain
 from lab.training.punctuation.written import Heard, words_of_line
 
 LENGTHS = (12, 24, 48, 96)
@@ -37,10 +37,10 @@ def read_lines(paths: Sequence[Path]) -> list[list[Heard]]:
     return [words_of_line(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def vocabulary_of(lines: Sequence[Sequence[Heard]], size: int, least: int = 3) -> Vocabulary:
+def vocabulary_of(lines: Sequence[Sequence[Heard]], size: int, least: int = 3) -> HashedVocabulary:
     """Return the most frequent words that stand at least `least` times in the texts."""
     counts = Counter(plain(item.word) for line in lines for item in line)
-    return Vocabulary([word for word, count in counts.most_common(size) if count >= least])
+    return HashedVocabulary([word for word, count in counts.most_common(size) if count >= least])
 
 
 def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[str]]:
@@ -67,7 +67,7 @@ def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[s
 
 
 def corpus_of(
-    lines: Sequence[Sequence[Heard]], vocabulary: Vocabulary, capitals: set[str]
+    lines: Sequence[Sequence[Heard]], vocabulary: HashedVocabulary, capitals: set[str]
 ) -> Corpus:
     """Return texts as numbers. Shouted words count as words with or without a capital."""
     items = [item for line in lines for item in line]

@@ -19,7 +19,7 @@ import torch
 from onnx import helper
 from torch import Tensor, nn
 
-from conch.families.punctuation.model import FEATURES, MARKS, Vocabulary
+from conch.families.punctuation.model import FEATURES, MARKS, HashedVocabulary
 from lab.arguments import script_parser
 from lab.training.ctc.export import with_half_weights
 from lab.training.punctuation.model import Punctuation
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("checkpoint", type=Path)
     args = parser.parse_args(arguments)
     saved = torch.load(args.checkpoint, weights_only=False)
-    model = Punctuation(saved["config"], Vocabulary(saved["words"]).size)
+    model = Punctuation(saved["config"], HashedVocabulary(saved["words"]).size)
     model.load_state_dict(saved["state"])
     with torch.no_grad():
         added = torch.tensor([0.0, args.comma, args.period, args.question])

@@ -5,7 +5,7 @@ import unicodedata
 from typing import NamedTuple
 
 from conch.families.punctuation.model import CAPITAL, LOWER, MARKS, UPPER
-from conch.language.normalize import spelled
+from conch.language import spelled
 
 # fmt: off
 _ABBREVIATIONS = {

@@ -8,7 +8,7 @@ import soxr
 from numpy.typing import NDArray
 from scipy.signal import firwin, lfilter
 
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
 
 LOW_HZ, HIGH_HZ = (150, 330), (3150, 3800)

@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from conch.families.speakers import MODEL as SPEAKERS
+from conch.families.speakers import PACKAGE
 from conch.families.speakers.clustering import unit
-from conch.families.speakers.declaration import MODEL as SPEAKERS
-from conch.families.speakers.declaration import PACKAGE
-from conch.families.speakers.embedding import fbank
+from conch.families.speakers.components import fbank
 from conch.families.speakers.weights import EMBEDDING_WEIGHTS, read_weights
 from conch.packaged import packaged
 from lab.arguments import script_parser

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from conch.audio.limits import check_rate, peak
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array
 
 BLOCK_SAMPLES = 1024 * VAD_FRAME_SAMPLES
 """Samples per block, 32.8 s, so that most utterances need one call of the VAD."""

@@ -9,8 +9,7 @@ import numpy as np
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks, cut_to_blocks, resampled
 from conch.audio.intake import AudioFile
 from conch.audio.limits import check_duration, check_rate, peak
-from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array, FloatArray
 from conch.wire.errors import AudioError, OptionError
 
 FULL_SCALE = 0.99

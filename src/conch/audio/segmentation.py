@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.component import Array
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE, Array, FloatArray
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 from conch.wire.options import RecognitionOptions

@@ -15,8 +15,7 @@ import numpy as np
 from conch.audio.blocks import AudioBlocks
 from conch.audio.recording import Recording, file_recording
 from conch.audio.segmentation import Segmenter, SegmentRules, Span, segment_rules, text_of_state
-from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array, FloatArray
 from conch.session.answers import shifted_segment
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import IMPROBABLE, speech_warnings, transcript_of

@@ -17,7 +17,7 @@ from conch.bulk.inputs import Source
 from conch.bulk.sending import Answer, Sending
 from conch.bulk.shards import Row, digest_of, row_of, rows_of, shard_bytes
 from conch.bulk.storage import DONE, FILES, WORK, Output, UnfitNameError, without_secrets
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.wire.errors import InvalidRequestError
 from conch.wire.formats import FORMATS
 from conch.wire.result import Transcript

@@ -45,8 +45,7 @@ from conch.bulk.work import (
     write_shard,
 )
 from conch.client.aio import all_of
-from conch.component.arrays import FloatArray
-from conch.component.waveform import VAD_STATE_SIZE
+from conch.component import VAD_STATE_SIZE, FloatArray
 from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError
 from conch.wire.options import RecognitionOptions
 

@@ -145,7 +145,7 @@ def _links_to_shipped(model: KnownModel) -> Path | None:
     shipped = model.shipped
     if shipped is None or shipped.lacking:
         return None
-    packages = {item.module: item.folder for item in (shipped, shipped.beside) if item}
+    packages = {item.module: item.folder for item in (shipped, shipped.also_needs) if item}
     paths = {
         name: folder.parent / part
         for name, file in model.files.items()

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.component.niceness import be_nice
-from conch.component.parameters import DeviceConfig
+from conch.component.parameters import DeviceConfig, be_nice
 from conch.wire.errors import ConfigError
 
 Model = TypeVar("Model")
@@ -27,7 +26,7 @@ class CTranslate2Config(DeviceConfig):
 
 
 def load_ctranslate2(
-    kind: Callable[..., Model],
+    model_class: Callable[..., Model],
     folder: Path,
     config: CTranslate2Config,
     compute_type: str,
@@ -41,7 +40,7 @@ def load_ctranslate2(
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     be_nice(config.nice)
     try:
-        model = kind(
+        model = model_class(
             str(folder),
             device=config.device,
             device_index=config.device_index,

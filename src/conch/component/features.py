@@ -6,8 +6,7 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, FloatArray
 
 FRAME_SHIFT = 160
 """Samples from one frame to the next: 10 ms."""
@@ -74,8 +73,7 @@ def _power_spectrum(waveform: FloatArray, num_frames: int) -> FloatArray:
 
 def _power(frames: FloatArray) -> FloatArray:
     spectrum = scipy.fft.rfft(frames * window(), axis=1)
-    power: FloatArray = spectrum.real**2 + spectrum.imag**2
-    return power
+    return np.asarray(spectrum.real**2 + spectrum.imag**2)
 
 
 @cache
@@ -98,8 +96,7 @@ def mel_filters(n_mels: int) -> FloatArray:
     rising, falling = -distance[:-2] / width[:-1], distance[2:] / width[1:]
     triangles = np.maximum(0.0, np.minimum(rising, falling))
     area = (hertz[2:] - hertz[:-2])[:, None] / 2.0
-    filters: FloatArray = (triangles / area).astype(np.float32)
-    return filters
+    return np.asarray((triangles / area).astype(np.float32))
 
 
 # Slaney's Auditory Toolbox (1998): linear to 1 kHz = 15 mel, then 27 mel for a factor of 6.4.

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from conch.component.arrays import Array, FloatArray
+from conch.component import Array, FloatArray
 
 MICROSOFT = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
@@ -21,24 +21,24 @@ class Graph:
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
 
-    def takes(self, name: str, *shape: int | str, kind: int = TensorProto.FLOAT) -> str:
-        self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
+    def takes(self, name: str, *shape: int | str, elem_type: int = TensorProto.FLOAT) -> str:
+        self._inputs.append(helper.make_tensor_value_info(name, elem_type, shape))
         return name
 
     def gives(
-        self, value: str, name: str, *shape: int | str, kind: int = TensorProto.FLOAT
+        self, value: str, name: str, *shape: int | str, elem_type: int = TensorProto.FLOAT
     ) -> None:
         self._nodes.append(helper.make_node("Identity", [value], [name]))
-        self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
+        self._outputs.append(helper.make_tensor_value_info(name, elem_type, shape))
 
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         """Add an operator with one output."""
-        return self.ops(1, kind, *inputs, **attributes)[0]
+        return self.ops(1, op_type, *inputs, **attributes)[0]
 
-    def ops(self, count: int, kind: str, *inputs: str, **attributes: Any) -> list[str]:
+    def ops(self, count: int, op_type: str, *inputs: str, **attributes: Any) -> list[str]:
         """Add an operator with several outputs."""
-        outputs = [f"{kind}.{len(self._nodes)}.{place}" for place in range(count)]
-        self._nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
+        outputs = [f"{op_type}.{len(self._nodes)}.{index}" for index in range(count)]
+        self._nodes.append(helper.make_node(op_type, inputs, outputs, **attributes))
         return outputs
 
     def array(self, value: Array) -> str:
@@ -62,15 +62,15 @@ class Graph:
         product = self.op("MatMulIntegerToFloat", *inputs, domain=MICROSOFT)
         return self.op("Mul", product, largest)
 
-    def rows(self, weight: FloatArray, places: str) -> str:
+    def rows(self, weight: FloatArray, indices: str) -> str:
         """Look up rows of a matrix, which is kept in int8 with a scale for each row."""
         scale = np.abs(weight).max(axis=1, keepdims=True) / 127
         integers = np.round(weight / scale).astype(np.int8)
-        found = self.op(
-            "Cast", self.op("Gather", self.array(integers), places), to=TensorProto.FLOAT
+        floats = self.op(
+            "Cast", self.op("Gather", self.array(integers), indices), to=TensorProto.FLOAT
         )
         return self.op(
-            "Mul", found, self.op("Gather", self.array(scale.astype(np.float32)), places)
+            "Mul", floats, self.op("Gather", self.array(scale.astype(np.float32)), indices)
         )
 
     def model(self, name: str) -> onnx.ModelProto:

@@ -32,7 +32,7 @@ class InFlight(Generic[Step, Said]):
     def __init__(self, advance: Callable[[Sequence[Step]], Sequence[Said]], most: int) -> None:
         """`advance` makes one step of each of several searches."""
         self._advance, self._most = advance, most
-        self._new: list[_Row[Step, Said]] = []
+        self._new: list[_RowInFlight[Step, Said]] = []
         self._changed = threading.Condition()
         self._is_closing = False
         self._ends = ThreadPoolExecutor(1, thread_name_prefix="row-end")
@@ -42,7 +42,7 @@ class InFlight(Generic[Step, Said]):
     def start(self, search: "Search[Step, Said, Result]", reason: Reason) -> "Future[Result]":
         """Start a search; call `reason` before each step, and callbacks on another thread."""
         result: Future[Result] = Future()
-        row = _Row(search, reason, result)
+        row = _RowInFlight(search, reason, result)
         with self._changed:
             if self._is_closing:
                 raise ComponentError("the component is closing")
@@ -59,8 +59,8 @@ class InFlight(Generic[Step, Said]):
         self._ends.shutdown()
 
     def _run(self) -> None:
-        rows: list[_Row[Step, Said]] = []
-        waiting: deque[_Row[Step, Said]] = deque()
+        rows: list[_RowInFlight[Step, Said]] = []
+        waiting: deque[_RowInFlight[Step, Said]] = deque()
         while True:
             with self._changed:
                 if not rows and not waiting:
@@ -71,17 +71,16 @@ class InFlight(Generic[Step, Said]):
             rows = [*filter(self._is_wanted, rows)]
             waiting = deque(filter(self._is_wanted, waiting))
             while waiting and len(rows) < self._most:
-                rows += self._begun(waiting.popleft())
-            self._make_steps(rows)
+                row = waiting.popleft()
+                self._go_on(row, None)
+                rows += [] if row.step is None else [row]
+            for row, said in zip(rows, self._said(rows), strict=True):
+                self._go_on(row, said)
             rows = [row for row in rows if row.step is not None]
             if self._is_closing and not (rows or waiting or self._new):
                 return
 
-    def _begun(self, row: "_Row[Step, Said]") -> "list[_Row[Step, Said]]":
-        self._go_on(row, None)
-        return [] if row.step is None else [row]
-
-    def _is_wanted(self, row: "_Row[Step, Said]") -> bool:
+    def _is_wanted(self, row: "_RowInFlight[Step, Said]") -> bool:
         """Return whether somebody waits for a row; end it if not."""
         try:
             error = row.reason()
@@ -90,14 +89,10 @@ class InFlight(Generic[Step, Said]):
         except Exception as failure:
             error = failure
         if error is not None:
-            self._end(row, _raising(error))
+            self._fail(row, error)
         return error is None
 
-    def _make_steps(self, rows: "Sequence[_Row[Step, Said]]") -> None:
-        for row, said in zip(rows, self._said(rows), strict=True):
-            self._go_on(row, said)
-
-    def _said(self, rows: "Sequence[_Row[Step, Said]]") -> Sequence[Said | Exception]:
+    def _said(self, rows: "Sequence[_RowInFlight[Step, Said]]") -> Sequence[Said | Exception]:
         """Make the steps of rows; where they fail together, each fails or succeeds alone."""
         if not rows:
             return ()
@@ -113,36 +108,30 @@ class InFlight(Generic[Step, Said]):
             logger.warning("a step of %d rows has failed: %s", len(rows), error)
             return [self._said([row])[0] for row in rows]
 
-    def _go_on(self, row: "_Row[Step, Said]", said: Said | Exception | None) -> None:
+    def _go_on(self, row: "_RowInFlight[Step, Said]", said: Said | Exception | None) -> None:
         try:
             if isinstance(said, Exception):
                 row.step = row.search.throw(said)
             else:
                 row.step = next(row.search) if said is None else row.search.send(said)
         except StopIteration as end:
-            self._end(row, end.value)
+            row.step = None
+            self._ends.submit(_settle, row.result, end.value)
         except Exception as error:
-            self._end(row, _raising(error))
+            self._fail(row, error)
 
-    def _end(self, row: "_Row[Step, Said]", make: Callable[[], object]) -> None:
+    def _fail(self, row: "_RowInFlight[Step, Said]", error: Exception) -> None:
         row.step = None
-        self._ends.submit(_settle, row.result, make)
+        self._ends.submit(row.result.set_exception, error)
 
 
 @dataclass(slots=True, eq=False)
-class _Row(Generic[Step, Said]):
+class _RowInFlight(Generic[Step, Said]):
     search: Generator[Step, Said, Callable[[], object]]
     reason: Reason
     result: "Future[Any]"
     step: Step | None = None
     """Next step; None before the first and after the last."""
-
-
-def _raising(error: Exception) -> Callable[[], object]:
-    def fail() -> object:
-        raise error
-
-    return fail
 
 
 def _settle(result: "Future[Any]", make: Callable[[], object]) -> None:

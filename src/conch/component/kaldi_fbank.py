@@ -1,22 +1,14 @@
-"""Log-mel filter banks by Kaldi's own code, for audio that arrives in pieces.
+"""Log-mel filter banks by Kaldi's own code, for audio that arrives in pieces."""
 
-Models of NeMo get the numbers with which sherpa-onnx feeds them.
-"""
-
-from dataclasses import dataclass
 from typing import Any
 
 import kaldi_native_fbank as knf
 import numpy as np
 
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, FloatArray
 
 FRAME_S = 0.01
 """Seconds from one frame to the next."""
-
-_GUARD = 2.0**-24
-_LEAST_DEVIATION = 1e-5
 
 
 def icefall_options(num_mels: int) -> Any:
@@ -39,11 +31,24 @@ def default_options(num_mels: int) -> Any:
     return options
 
 
+def nemo_options(num_mels: int, *, is_other: bool) -> Any:
+    """Return NeMo's settings as sherpa-onnx has them: filters of Slaney from 0 Hz on.
+
+    `is_other` is for a povey window and filters up to 7600 Hz, in place of hann and 8000 Hz.
+    """
+    options = icefall_options(num_mels)
+    options.frame_opts.remove_dc_offset = False
+    options.frame_opts.window_type = "povey" if is_other else "hann"
+    options.mel_opts.low_freq, options.mel_opts.high_freq = 0.0, 7600.0 if is_other else 8000.0
+    options.mel_opts.is_librosa = True
+    return options
+
+
 class KaldiFbank:
     """The frames of one stream. They do not depend on the pieces in which it arrives."""
 
     def __init__(self, num_mels: int, options: Any = None, scale: float = 1.0) -> None:
-        """By default `options` are icefall's; samples are multiplied by `scale`."""
+        """`options` are icefall's by default; samples are multiplied by `scale`."""
         self._online = knf.OnlineFbank(options or icefall_options(num_mels))
         self._num_mels, self._scale = num_mels, np.float32(scale)
         self._first = 0
@@ -65,45 +70,11 @@ class KaldiFbank:
         """Return frames, float32 `[end - start, num_mels]`, and drop those before them."""
         self._online.pop(start - self._first)
         self._first = start
-        found = [self._online.get_frame(index) for index in range(start, end)]
-        return np.array(found, np.float32).reshape(end - start, self._num_mels)
+        rows = [self._online.get_frame(index) for index in range(start, end)]
+        return np.array(rows, np.float32).reshape(end - start, self._num_mels)
 
     def whole(self, waveform: FloatArray) -> FloatArray:
         """Return the frames of a stream that is one waveform, float32 `[frames, num_mels]`."""
         self.accept(waveform)
         self.finish()
         return self.frames(0, self.ready)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NemoMel:
-    """Features of NeMo: windows of 25 ms every 10 ms, and filters of Slaney from 0 Hz on."""
-
-    num_mels: int = 80
-    window: str = "hann"
-    """hann or povey."""
-    highest_hz: float = 8000.0
-    """End of the last filter."""
-    is_normalised: bool = False
-    """Whether each filter has mean 0 and deviation 1 in a whole recording: NeMo's `per_feature`."""
-
-    def stream(self) -> KaldiFbank:
-        """Return the frames of a live stream, which are not normalised."""
-        return self._stream(has_log=True)
-
-    def whole(self, waveform: FloatArray) -> FloatArray:
-        """Return float32 `[frames, num_mels]` of float32 `[samples]` in [-1, 1] at 16 kHz."""
-        if not self.is_normalised:
-            return self.stream().whole(waveform)
-        log = np.log(self._stream(has_log=False).whole(waveform) + np.float32(_GUARD))
-        found: FloatArray = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
-        return found.astype(np.float32, copy=False)
-
-    def _stream(self, *, has_log: bool) -> KaldiFbank:
-        options = icefall_options(self.num_mels)
-        options.frame_opts.remove_dc_offset = False
-        options.frame_opts.window_type = self.window
-        options.mel_opts.low_freq, options.mel_opts.high_freq = 0.0, self.highest_hz
-        options.mel_opts.is_librosa = True
-        options.use_log_fbank = has_log
-        return KaldiFbank(self.num_mels, options)

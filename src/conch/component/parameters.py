@@ -1,4 +1,4 @@
-"""Read the `parameters` of a config.pbtxt into a dataclass with their defaults."""
+"""Settings of a component's process: parameters of config.pbtxt, cores and niceness."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from conch.wire.errors import ConfigError
 Config = TypeVar("Config")
 
 CGROUP = Path("/sys/fs/cgroup")
-"""Where a process sees the control group of its container."""
+"""Folder of the container's control group."""
 
 _BOOLS = {"true": True, "false": False}
 _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}
@@ -38,11 +38,11 @@ class DeviceConfig:
         return self.intra_threads or share_of_cores(self.instances)
 
 
-def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
+def read_parameters(config_class: type[Config], args: Mapping[str, str]) -> Config:
     """Return a model's configuration from the arguments of `initialize`.
 
     Keys in upper case belong to Triton and are ignored. Fields named `device`, `device_index` and
-    `instances` follow the model's instance group unless a parameter sets them. `kind` is a
+    `instances` follow the model's instance group unless a parameter sets them. `config_class` is a
     dataclass with a default for every field of type bool, int, float or str; another key or type is
     a `ConfigError`. So is code that is not that of the program which has started the server.
     """
@@ -55,8 +55,8 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
     model = json.loads(args["model_config"])
     sent = model.get("parameters", {})
     parameters = {key: item["string_value"] for key, item in sent.items() if not key.isupper()}
-    types = get_type_hints(kind)
-    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    types = get_type_hints(config_class)
+    names = [item.name for item in fields(config_class)]  # type: ignore[arg-type]
     placement = {
         "device": _DEVICES.get(args.get("model_instance_kind", ""), "cpu"),
         "device_index": args.get("model_instance_device_id", "0"),
@@ -66,11 +66,10 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
     values |= parameters
     for key, value in values.items():
         if key not in names:
-            raise ConfigError(
-                f"parameter '{key}' is not known to {kind.__name__}; it has {', '.join(names)}"
-            )
+            known = f"{config_class.__name__}; it has {', '.join(names)}"
+            raise ConfigError(f"parameter '{key}' is not known to {known}")
         values[key] = _converted(key, value, types[key])
-    return kind(**values)
+    return config_class(**values)
 
 
 def existing(path: Path, what: str) -> Path:
@@ -105,8 +104,17 @@ def cores_of_container(cgroup: Path) -> float:
     return math.inf
 
 
-def _converted(key: str, value: str, kind: type) -> Any:
+def _converted(key: str, value: str, field_type: type) -> Any:
     try:
-        return _BOOLS[value.lower()] if kind is bool else kind(value)
+        return _BOOLS[value.lower()] if field_type is bool else field_type(value)
     except (KeyError, ValueError):
-        raise ConfigError(f"parameter '{key}' takes {kind.__name__}; it is '{value}'") from None
+        raise ConfigError(
+            f"parameter '{key}' takes {field_type.__name__}; it is '{value}'"
+        ) from None
+
+
+def be_nice(nice: int) -> None:
+    """Raise this process to niceness `nice`, if lower; only threads that start later inherit it."""
+    if not 0 <= nice <= 19:
+        raise ConfigError(f"nice takes 0 to 19; is: {nice}")
+    os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray
+from conch.component import DoubleArray
 from conch.decoding.fusion import FusedLanguageModel, Fusion, Words
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.ngram.model import Context

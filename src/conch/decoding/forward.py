@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, FloatArray, IntArray
+from conch.component import DoubleArray, FloatArray, IntArray
 from conch.decoding.units import BLANK, Units
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 
 _MOST = 2.0**1000
 """The number for probability 1. It is large, so that much smaller ones are still exact."""

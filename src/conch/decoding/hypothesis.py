@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import FloatArray, IntArray
+from conch.component import FloatArray, IntArray
 from conch.decoding.units import BLANK
 
 

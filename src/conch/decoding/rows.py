@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import Outputs, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row, bytes_array
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.wire.errors import InvalidRequestError, OptionError

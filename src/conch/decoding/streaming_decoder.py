@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from conch.component import Outputs, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row, bytes_array
 from conch.component.streams import Streams
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.rows import nbest_count

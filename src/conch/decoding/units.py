@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import tokenizers
 
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.wire.joining import is_unspaced
 
 BLANK = 0

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from conch.component.arrays import FloatArray, IntArray
+from conch.component import FloatArray, IntArray
 from conch.decoding.beam import BeamHypothesis, BeamSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, beam_reading

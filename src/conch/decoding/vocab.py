@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, PathUnit, aligned_word, spelled_words
 from conch.decoding.units import BLANK, ENCODER_FRAME_SAMPLES, SPECIAL
 from conch.wire.errors import ConfigError

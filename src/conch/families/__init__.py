@@ -4,45 +4,46 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
-from conch.families.ctc.declaration import FAMILY as CTC
-from conch.families.ctc.declaration import CtcOptions
+from conch.families.ctc import FAMILY as CTC
+from conch.families.ctc import CtcOptions
 from conch.families.family import (
     AddedVoice,
-    Component,
+    ComponentInfo,
     Decoder,
     Family,
     KnownModel,
     Rewriter,
     Synthesizer,
 )
-from conch.families.funasr.declaration import FAMILY as FUNASR
-from conch.families.hibari.declaration import FAMILY as HIBARI
-from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
-from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
-from conch.families.kaldi.declaration import FAMILY as KALDI
-from conch.families.kokoro.declaration import FAMILY as KOKORO
-from conch.families.moonshine.declaration import FAMILY as MOONSHINE
-from conch.families.ngram.declaration import FAMILY as NGRAM
+from conch.families.funasr import FAMILY as FUNASR
+from conch.families.hibari import FAMILY as HIBARI
+from conch.families.inverse_normalizer import FAMILY as INVERSE_NORMALIZER
+from conch.families.inverse_normalizer import InverseNormalizerOptions
+from conch.families.kaldi import FAMILY as KALDI
+from conch.families.kokoro import FAMILY as KOKORO
+from conch.families.moonshine import FAMILY as MOONSHINE
+from conch.families.ngram import FAMILY as NGRAM
 from conch.families.options import holds
-from conch.families.piper.declaration import FAMILY as PIPER
-from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
-from conch.families.punctuation.declaration import PunctuationOptions
-from conch.families.silero.declaration import FAMILY as SILERO
-from conch.families.silero.declaration import SileroOptions
-from conch.families.smollm2.declaration import FAMILY as SMOLLM2
-from conch.families.smollm2.declaration import NeuralOptions
-from conch.families.speakers.declaration import FAMILY as SPEAKERS
-from conch.families.speakers.declaration import SpeakerOptions
-from conch.families.transducer.declaration import FAMILY as TRANSDUCER
-from conch.families.turns.declaration import FAMILY as TURNS
-from conch.families.turns.declaration import TurnOptions
-from conch.families.wenet.declaration import FAMILY as WENET
-from conch.families.wenet.declaration import WenetOptions
-from conch.families.whisper.declaration import FAMILY as WHISPER
-from conch.families.whisper.declaration import WhisperOptions
+from conch.families.piper import FAMILY as PIPER
+from conch.families.punctuation import FAMILY as PUNCTUATION
+from conch.families.punctuation import PunctuationOptions
+from conch.families.silero import FAMILY as SILERO
+from conch.families.silero import SileroOptions
+from conch.families.smollm2 import FAMILY as SMOLLM2
+from conch.families.smollm2 import NeuralOptions
+from conch.families.speakers import FAMILY as SPEAKERS
+from conch.families.speakers import SpeakerOptions
+from conch.families.transducer import FAMILY as TRANSDUCER
+from conch.families.turns import FAMILY as TURNS
+from conch.families.turns import TurnOptions
+from conch.families.wenet import FAMILY as WENET
+from conch.families.wenet import WenetOptions
+from conch.families.whisper import FAMILY as WHISPER
+from conch.families.whisper import WhisperOptions
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
@@ -82,12 +83,12 @@ def all_families() -> tuple[Family, ...]:
     return FAMILIES
 
 
-def all_components() -> Iterator[Component]:
+def all_components() -> Iterator[ComponentInfo]:
     return (component for family in all_families() for component in family.components)
 
 
-def traits() -> Mapping[str, Component]:
-    """Return what the core of a BLS service knows of each component, by its name."""
+def traits() -> Mapping[str, ComponentInfo]:
+    """Return the declaration of each component, by its name."""
     return {component.name: component for component in all_components()}
 
 
@@ -97,7 +98,7 @@ def decoders() -> Mapping[str, Decoder]:
 
 
 def rewriters() -> Mapping[str, Rewriter]:
-    """Return what rewrites a text, by the option that asks for it, in the order of the work."""
+    """Return the rewriters by the option that asks for them, in the order of the work."""
     return {item.option: item for family in all_families() for item in family.rewriters}
 
 
@@ -106,12 +107,8 @@ def synthesizers() -> Mapping[str, Synthesizer]:
 
 
 def voices() -> Mapping[str, Synthesizer]:
-    """Return what speaks each voice, by its name; the first one is the default."""
-    declared = {
-        voice.name: synthesizer
-        for synthesizer in synthesizers().values()
-        for voice in synthesizer.voices
-    }
+    """Return the synthesizer of each voice, by its name; the first one is the default."""
+    declared = {voice.name: item for item in synthesizers().values() for voice in item.voices}
     return declared | _ADDED
 
 
@@ -123,22 +120,18 @@ def add_voices(text: str) -> None:
 
 
 def likening() -> Synthesizer:
-    """Return what speaks with the voice of a recording."""
+    """Return the synthesizer that imitates the voice of a recording."""
     return next(item for item in voices().values() if item.voice_style)
 
 
 def voices_that_stand_for() -> Mapping[str, str]:
     """Return the voices of further values of the option `voice`; see `Synthesizer.stands_for`."""
-    return {
-        name: voice
-        for family in all_families()
-        for synthesizer in family.synthesizers
-        for name, voice in synthesizer.stands_for.items()
-    }
+    spoken = (item.stands_for.items() for item in synthesizers().values())
+    return dict(chain.from_iterable(spoken))
 
 
 def default_decoders(value_of: Callable[[str], Any]) -> Iterator[str]:
-    """Yield the decoders that may write the text where a request leaves that open, best first."""
+    """Yield the decoders for a request that names none, best first."""
     for decoder in decoders().values():
         if decoder.default_when is not None and holds(decoder.default_when, value_of):
             yield decoder.name
@@ -153,11 +146,7 @@ def takers(option: Field[Any]) -> tuple[str, ...]:
 
 def rescorers() -> Mapping[str, str]:
     """Return the components of the values of the option `rescorer`."""
-    return {
-        value: component
-        for family in all_families()
-        for value, component in family.rescorers.items()
-    }
+    return dict(chain.from_iterable(family.rescorers.items() for family in all_families()))
 
 
 add_voices(os.environ.get(VOICES, "[]"))

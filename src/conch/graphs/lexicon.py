@@ -32,7 +32,7 @@ def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
         raise ConfigError(f"the lexicon {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"the lexicon {path} is not UTF-8: {error}") from error
-    found: dict[tuple[str, str], None] = {}
+    spellings: dict[tuple[str, str], None] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         parts = line.split()
         if not parts:
@@ -48,10 +48,10 @@ def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
                     f"the lexicon {path}, line {number}: {letter!r} in {parts[-1]!r} is not in the"
                     f" model's vocabulary {''.join(sorted(letters))!r}"
                 )
-        found[parts[0], parts[-1]] = None
-    if not found:
+        spellings[parts[0], parts[-1]] = None
+    if not spellings:
         raise ConfigError(f"the lexicon {path} has no words")
-    return tuple(found)
+    return tuple(spellings)
 
 
 def unit_spellings(lexicon: Lexicon, units: Units) -> list[tuple[str, tuple[int, ...]]]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, IntArray
+from conch.component import DoubleArray, IntArray
 from conch.decoding.ngram.table import (
     SENTENCE_END,
     SENTENCE_START,
@@ -44,8 +44,8 @@ def of_words(table: NgramTable, words: set[str]) -> NgramTable:
 
 def likeliest_words(table: NgramTable, count: int) -> set[str]:
     """Return the `count` words with the highest unigram probability."""
-    places = np.argsort(-table.orders[0].log_probs, kind="stable")
-    ranked = (table.words[place] for place in places)
+    ranking = np.argsort(-table.orders[0].log_probs, kind="stable")
+    ranked = (table.words[index] for index in ranking)
     real = [word for word in ranked if word not in (SENTENCE_START, SENTENCE_END)]
     return set(real[:count])
 

@@ -13,7 +13,7 @@ import soundfile
 from conch.bulk.cut import RequestPiece, audio_of
 from conch.bulk.inputs import Source, read_audio, sources_of
 from conch.bulk.storage import storage_errors, without_secrets
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.pseudo_labels.compare import Side, TextPair
 from conch.pseudo_labels.journal import Entry, path_in
 from conch.scoring.error_rates import (

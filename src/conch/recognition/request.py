@@ -13,8 +13,7 @@ from conch.audio.recording import (
     waveform_recording,
 )
 from conch.bls.service import RequestHeader
-from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array, FloatArray
 from conch.wire.errors import (
     AudioError,
     DeadlineError,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from conch.bls.calls import Calls, together
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.recognition.hooks import Encodings, decoder_of, recogniser_of, text_scorers
 from conch.recognition.languages import (
     is_doubtful,

@@ -8,8 +8,7 @@ import numpy as np
 
 from conch.audio.segmentation import frames_between
 from conch.bls.call import TensorHandle
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.wire.result import Hypothesis, Word
 
 WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")

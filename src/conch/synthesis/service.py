@@ -23,7 +23,7 @@ from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
 from conch.synthesis.speaking import Growth, Speaking

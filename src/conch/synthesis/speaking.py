@@ -11,8 +11,7 @@ import numpy as np
 
 from conch.bls.calls import Calls
 from conch.bls.concurrency import PART
-from conch.component.arrays import Array, FloatArray
-from conch.component.row import bytes_array
+from conch.component import Array, FloatArray, bytes_array
 from conch.families.family import Synthesizer
 from conch.wire.sentences import halves, sentences
 from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SpokenWord, SynthesisOptions

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.component import Array, Component, Outputs, Row, answers
+from conch.component import Array, ComponentModel, Outputs, Row, answers
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.wire import entry_points
@@ -21,7 +21,7 @@ from conch.wire.errors import InvalidRequestError, public_error, to_wire
 logger = logging.getLogger(__name__)
 
 
-def respond(requests: Sequence[Any], component: Component) -> list[Any]:
+def respond(requests: Sequence[Any], component: ComponentModel) -> list[Any]:
     """Return the responses of a component to requests of Triton; a bad request fails alone."""
     log_to_stderr()  # once: a component has no other beginning that is the same for all
     read = [_read(request) for request in requests]

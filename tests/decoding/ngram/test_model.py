@@ -18,7 +18,7 @@ from conch.decoding.ngram.model import (
     model_path,
     ngram_lookup,
 )
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.wire.errors import ConfigError
 
 ENGINES = [pytest.param(NgramModel, id="numpy"), pytest.param(KenlmModel, id="kenlm")]

@@ -11,8 +11,7 @@ from onnx_metadata import change_metadata
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.models import detect
-from conch.families.ctc.encoder import CtcEncoderConfig
-from conch.families.ctc.exported import opened_folder
+from conch.families.ctc.encoder import CtcEncoderConfig, opened_folder
 from conch.families.ctc.folder import check_ctc, read_ctc
 from conch.wire.errors import ConfigError
 

@@ -117,7 +117,9 @@ def test_both_write_the_same_with_real_weights(tmp_path):
     x = graph.takes("x", 1, "S")
     graph.gives(graph.op("Reshape", x, graph.ints(-1)), "waveform", "S")
     size = graph.op("Cast", graph.op("Shape", x, start=1, end=2), to=TensorProto.INT32)
-    graph.gives(graph.op("Reshape", size, graph.ints(1, 1)), "sizes", 1, 1, kind=TensorProto.INT32)
+    graph.gives(
+        graph.op("Reshape", size, graph.ints(1, 1)), "sizes", 1, 1, elem_type=TensorProto.INT32
+    )
     model, front = waveform_graph(SHIPPED), graph.model("front")
     front.ir_version = model.ir_version
     del front.opset_import[1:]

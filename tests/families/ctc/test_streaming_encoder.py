@@ -9,8 +9,7 @@ import torch
 from recordings import Recording
 from waiting import wait_until
 
-from conch.component import Row
-from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.component import VAD_FRAME_SAMPLES, Row
 from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.wire.errors import AudioError, ConfigError, SessionError

@@ -4,13 +4,13 @@ import kaldi_native_fbank as knf
 import numpy as np
 import pytest
 
-from conch.families.funasr.folder import FrontEnd
+from conch.families.funasr.folder import LowRateFeatures
 from conch.families.funasr.network import features_of, joined
 
 
-def front_end(mean: float, scale: float) -> FrontEnd:
+def front_end(mean: float, scale: float) -> LowRateFeatures:
     means, scales = (mean,) * 560, (scale,) * 560
-    return FrontEnd(num_mels=80, window=7, shift=6, neg_mean=means, inv_stddev=scales)
+    return LowRateFeatures(num_mels=80, window=7, shift=6, neg_mean=means, inv_stddev=scales)
 
 
 @pytest.mark.parametrize("count", [1, 2, 6, 7, 8, 13, 40])

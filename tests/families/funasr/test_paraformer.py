@@ -11,7 +11,7 @@ from conch.component import Row
 from conch.component.graph import Graph
 from conch.families.funasr.folder import read_paraformer
 from conch.families.funasr.network import features_of
-from conch.families.funasr.paraformer import Paraformer, times_of
+from conch.families.funasr.paraformer import ParaformerComponent, times_of
 from conch.families.search.graphs import DecoderConfig
 from conch.wire.errors import AudioError, ConfigError, OptionError
 
@@ -27,12 +27,12 @@ from conch.wire.errors import AudioError, ConfigError, OptionError
 def test_a_config_that_is_wrong(settings, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=message):
-        Paraformer(DecoderConfig(**settings))
+        ParaformerComponent(DecoderConfig(**settings))
 
 
 def test_a_row_that_is_refused(tmp_path):
     folder, _ = funasr_toys.paraformer(tmp_path)
-    component = Paraformer(DecoderConfig(model=str(folder), language="zh"))
+    component = ParaformerComponent(DecoderConfig(model=str(folder), language="zh"))
     tone = np.zeros(16_000, np.float32)
     with pytest.raises(OptionError, match=r"'language' takes auto or zh with .*; sent: 'e"):
         component([Row({"waveform": tone}, {"language": "en"})])
@@ -45,28 +45,30 @@ def test_a_row_that_is_refused(tmp_path):
 def test_a_failure_is_no_text_where_nothing_is_found_alone(tmp_path):
     folder, _ = funasr_toys.paraformer(tmp_path)
     silent = Row({"waveform": np.zeros(1000, np.float32)})
-    (found,) = Paraformer(DecoderConfig(model=str(folder)))([silent])
+    (found,) = ParaformerComponent(DecoderConfig(model=str(folder)))([silent])
     assert found["hypotheses"].tolist() == [b""]
     graph, size = Graph(), len(funasr_toys.TOKENS)
     speech = graph.takes("speech", "N", "T", funasr_toys.WIDTH)
-    lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
+    lens = graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
     mean = graph.op("ReduceMean", speech, graph.ints(1, 2), keepdims=1)
     # More than an address space.
     logits = graph.op("Expand", mean, graph.ints(1, 2**46, size))
     graph.gives(logits, "logits", "N", "L", size)
-    graph.gives(lens, "token_num", "N", kind=TensorProto.INT32)
+    graph.gives(lens, "token_num", "N", elem_type=TensorProto.INT32)
     onnx.save(graph.model("toy"), folder / "model.onnx")
     with pytest.raises(Exception, match="allocate memory"):
-        Paraformer(DecoderConfig(model=str(folder)))([silent])
+        ParaformerComponent(DecoderConfig(model=str(folder)))([silent])
 
 
 def test_hotwords_are_read_by_their_network(tmp_path):
     tone = np.sin(np.arange(40_000, dtype=np.float32) ** 1.1)
     plain, _ = funasr_toys.paraformer(tmp_path / "plain")
     with pytest.raises(OptionError, match=r"'hotwords' does not go with .* has no model_eb\.onnx"):
-        Paraformer(DecoderConfig(model=str(plain)))([Row({"waveform": tone}, {"hotwords": "我"})])
+        ParaformerComponent(DecoderConfig(model=str(plain)))(
+            [Row({"waveform": tone}, {"hotwords": "我"})]
+        )
     folder, _ = funasr_toys.paraformer(tmp_path / "seaco", takes_hotwords=True)
-    component = Paraformer(DecoderConfig(model=str(folder)))
+    component = ParaformerComponent(DecoderConfig(model=str(folder)))
     sent = ("", "公园,good 我们", "hello:9")
     rows = component([Row({"waveform": tone}, {"hotwords": item}) for item in sent])
     assert len({row["hypotheses"][0] for row in rows}) > 1

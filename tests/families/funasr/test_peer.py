@@ -9,7 +9,7 @@ import sherpa_onnx
 from recordings import recordings_of
 
 from conch.component import Row
-from conch.families.funasr.paraformer import Paraformer
+from conch.families.funasr.paraformer import ParaformerComponent
 from conch.families.search.graphs import DecoderConfig
 
 
@@ -40,7 +40,7 @@ def test_both_write_the_same(tmp_path, waveforms, says_times):
     assert all(len(text) > 20 for text, _ in expected[:-1])
     assert expected[-1][0] == ""
     for folder in (original, converted):
-        component = Paraformer(DecoderConfig(model=str(folder), intra_threads=1))
+        component = ParaformerComponent(DecoderConfig(model=str(folder), intra_threads=1))
         rows = component([Row({"waveform": item}) for item in waveforms])
         assert [row["hypotheses"][0].decode() for row in rows] == [text for text, _ in expected]
         for (_, times), waveform in zip(expected, waveforms, strict=True):

@@ -8,7 +8,7 @@ import pytest
 import sherpa_onnx
 
 from conch.component import Row
-from conch.families.funasr.sense_voice import SenseVoice
+from conch.families.funasr.sense_voice import SenseVoiceComponent
 from conch.families.search.graphs import FolderConfig
 from conch.wire.errors import OptionError
 from lab.baselines.same_text import tight
@@ -22,8 +22,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def component(folders: tuple[Path, Path]) -> SenseVoice:
-    return SenseVoice(FolderConfig(model=str(folders[0]), intra_threads=1))
+def component(folders: tuple[Path, Path]) -> SenseVoiceComponent:
+    return SenseVoiceComponent(FolderConfig(model=str(folders[0]), intra_threads=1))
 
 
 @pytest.mark.parametrize(("language", "itn"), [("auto", False), ("en", True), ("ko", False)])
@@ -39,7 +39,7 @@ def test_both_write_and_tell_the_same(folders, waveforms, language, itn):
     parameters = {"language": language, "itn": itn, "beam_size": 1, "decoder": "sensevoice"}
     texts, told = [], set()
     for folder in (original, converted):
-        component = SenseVoice(FolderConfig(model=str(folder), intra_threads=1))
+        component = SenseVoiceComponent(FolderConfig(model=str(folder), intra_threads=1))
         for waveform in waveforms:
             stream = recognizer.create_stream()
             stream.accept_waveform(16_000, waveform)

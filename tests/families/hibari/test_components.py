@@ -7,9 +7,14 @@ import pytest
 
 from conch.component import Row
 from conch.families import voices
-from conch.families.hibari.components import CHANNELS, Acoustic, Vocoder
-from conch.families.hibari.declaration import SAMPLE_RATE
-from conch.families.hibari.signal import noise, waveform
+from conch.families.hibari import SAMPLE_RATE
+from conch.families.hibari.components import (
+    CHANNELS,
+    HibariAcoustic,
+    HibariVocoder,
+    noise,
+    waveform,
+)
 from conch.families.speech.graphs import VoiceConfig
 from conch.synthesis.speaking import Growth
 from conch.wire.errors import InvalidRequestError
@@ -31,16 +36,16 @@ def tokens(package) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def acoustic() -> Acoustic:
-    return Acoustic(VoiceConfig(nice=0))
+def acoustic() -> HibariAcoustic:
+    return HibariAcoustic(VoiceConfig(nice=0))
 
 
 @pytest.fixture(scope="module")
-def vocoder() -> Vocoder:
-    return Vocoder(VoiceConfig(nice=0))
+def vocoder() -> HibariVocoder:
+    return HibariVocoder(VoiceConfig(nice=0))
 
 
-def voiced(acoustic: Acoustic, tokens: np.ndarray, speed: float = 1.0):
+def voiced(acoustic: HibariAcoustic, tokens: np.ndarray, speed: float = 1.0):
     row = Row({"tokens": tokens, "speed": np.array([speed], np.float32)})
     return acoustic([row])[0]
 
@@ -50,7 +55,7 @@ def latents(acoustic, tokens) -> np.ndarray:
     return voiced(acoustic, tokens)["latents"]
 
 
-def sound(vocoder: Vocoder, latents: np.ndarray, before: int, after: int, first: int, seed=1):
+def sound(vocoder: HibariVocoder, latents: np.ndarray, before: int, after: int, first: int, seed=1):
     row = Row({"latents": latents, "context": np.array([before, after, first])}, {"seed": seed})
     return vocoder([row])[0]["waveform"]
 

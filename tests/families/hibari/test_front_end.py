@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from conch.component import Row
-from conch.families.hibari.cleaning import words_of
-from conch.families.hibari.front_end import PAUSES, FrontEnd, FrontEndConfig, aligned
+from conch.families.hibari.front_end import PAUSES, FrontEnd, FrontEndConfig, aligned, words_of
 
 SKIPPED = PAUSES | {*"ˈˌ"}
 """Sounds that differ with the place in a sentence: pauses and stress."""

@@ -8,7 +8,7 @@ import pytest
 
 from conch.component import Row, bytes_array
 from conch.families.inverse_normalizer.normalizer import InverseNormalizer, InverseNormalizerConfig
-from conch.language.normalize import spelled
+from conch.language import spelled
 from conch.wire.errors import ConfigError
 
 with (Path(__file__).parent / "spoken_forms.tsv").open(encoding="utf-8") as file:

@@ -9,6 +9,7 @@ import pytest
 from toy_kokoro import FRAMES_OF_TOKEN, write_kokoro
 
 from conch.component import Row
+from conch.families.kokoro import FRAME_SAMPLES, MAX_TOKENS, NAMES, NETWORK
 from conch.families.kokoro.components import (
     CHANNELS,
     LATENTS,
@@ -17,13 +18,12 @@ from conch.families.kokoro.components import (
     STEP,
     STYLE_ROWS,
     STYLE_SIZE,
-    Acoustic,
+    KokoroAcoustic,
     KokoroConfig,
-    Vocoder,
+    KokoroVocoder,
     packed,
     unpacked,
 )
-from conch.families.kokoro.declaration import FRAME_SAMPLES, MAX_TOKENS, NAMES, NETWORK
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 
 TOKENS = np.array([0, 50, 83, 16, 156, 43, 4, 0], np.int32)
@@ -41,11 +41,11 @@ def config(folder: Path) -> KokoroConfig:
 
 
 @pytest.fixture(scope="module")
-def acoustic(config: KokoroConfig) -> Acoustic:
-    return Acoustic(config)
+def acoustic(config: KokoroConfig) -> KokoroAcoustic:
+    return KokoroAcoustic(config)
 
 
-def voiced(acoustic: Acoustic, voice: str, tokens: np.ndarray = TOKENS, speed: float = 1.0):
+def voiced(acoustic: KokoroAcoustic, voice: str, tokens: np.ndarray = TOKENS, speed: float = 1.0):
     inputs = {"tokens": tokens, "speed": np.array([speed], np.float32)}
     return acoustic([Row(inputs, {"voice": voice})])[0]
 
@@ -66,7 +66,7 @@ def test_both_halves_are_the_network(folder, config, acoustic) -> None:
     row = Row(
         {"latents": found["latents"], "context": np.zeros(3, np.int32)}, {"voice": "af_bella"}
     )
-    made = Vocoder(config)([row])[0]["waveform"]
+    made = KokoroVocoder(config)([row])[0]["waveform"]
     assert len(made) == FRAMES * FRAME_SAMPLES
     # The means are those of other speech, which is the same for all samples of a frame's place.
     apart = (made - whole).reshape(FRAMES, FRAME_SAMPLES)
@@ -76,7 +76,7 @@ def test_both_halves_are_the_network(folder, config, acoustic) -> None:
 
 def test_chunks_are_the_whole(config, acoustic) -> None:
     latents = voiced(acoustic, "af_bella")["latents"]
-    vocoder = Vocoder(config)
+    vocoder = KokoroVocoder(config)
 
     def sound(first: int, last: int, before: int = 0, after: int = 0) -> np.ndarray:
         context = np.array([before, after, 0], np.int32)
@@ -127,9 +127,9 @@ def test_what_it_cannot_speak_is_refused(acoustic, config) -> None:
         {"voice": "af_bella"},
     )
     with pytest.raises(InvalidRequestError, match=rf"frames of {CHANNELS} values"):
-        Vocoder(config)([row])
+        KokoroVocoder(config)([row])
 
 
 def test_without_its_files_it_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Kokoro voices .*kokoro\.onnx does not exist"):
-        Vocoder(KokoroConfig(model=str(tmp_path), nice=0))
+        KokoroVocoder(KokoroConfig(model=str(tmp_path), nice=0))

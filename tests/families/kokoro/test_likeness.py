@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conch.component import Row
-from conch.families.kokoro.declaration import NAMES
+from conch.families.kokoro import NAMES
 from conch.families.kokoro.likeness import SOUNDS, nearest, sound_of
 from conch.families.speakers.clustering import unit
 from conch.wire.errors import AudioError

@@ -6,11 +6,10 @@ import pytest
 
 from conch.catalogue.models import KINDS, find, state_of
 from conch.component import Row
-from conch.families.moonshine import weights
-from conch.families.moonshine.declaration import PACKAGE
-from conch.families.moonshine.declaration import TINY as MOONSHINE_TINY
+from conch.families.moonshine import PACKAGE, weights
+from conch.families.moonshine import TINY as MOONSHINE_TINY
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
+from conch.families.moonshine.network import EncoderComponent, MoonshineConfig
 from conch.packaged import how_to_get, packaged
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import median_filter
 
-from conch.families.moonshine.alignment import warped
+from conch.families.attention.word_times import warped
 
 
 @settings(deadline=None)

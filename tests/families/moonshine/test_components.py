@@ -8,12 +8,13 @@ import pytest
 import soundfile
 from whisper_normalizer.english import EnglishTextNormalizer
 
-from conch.component import Row, bytes_array
-from conch.component.row import answers
-from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
-from conch.families.moonshine.network import FRAME_SAMPLES
-from conch.families.moonshine.tokens import MoonshineTokens
+from conch.component import Row, answers, bytes_array
+from conch.families.moonshine.decoder import (
+    DecoderComponent,
+    MoonshineDecoderConfig,
+    MoonshineTokens,
+)
+from conch.families.moonshine.network import FRAME_SAMPLES, EncoderComponent, MoonshineConfig
 from conch.wire.errors import AudioError, ConfigError, InvalidRequestError, OptionError
 
 DATA = Path(__file__).parents[2] / "data"

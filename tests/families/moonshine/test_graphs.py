@@ -7,10 +7,9 @@ import pytest
 from onnx import numpy_helper
 
 from conch.component import Row
-from conch.families.moonshine import weights
-from conch.families.moonshine.declaration import GRAPH_FILES, PACKAGE
-from conch.families.moonshine.network import MoonshineDecoder, Step
-from conch.families.moonshine.tokens import START, MoonshineTokens
+from conch.families.moonshine import GRAPH_FILES, PACKAGE, START, weights
+from conch.families.moonshine.decoder import MoonshineTokens
+from conch.families.moonshine.network import DecoderStep, MoonshineDecoder
 from conch.packaged import packaged
 
 TEXT = "Tiger, Tiger, burning bright in the forest of the night."
@@ -64,18 +63,22 @@ def test_log_probabilities_are_those_of_the_package(exact_folder, exactly_encode
     expected = package_log_probs(ids, exactly_encoded["encoder_out"])[: len(ids) - 1]
     decoder, hidden = MoonshineDecoder(exact_folder, 1), exactly_encoded["encoder_out"]
 
-    (whole,) = decoder.advance([Step(decoder.begin(hidden), [ids[:-1]], [0], targets=[ids[1:]])])
+    (whole,) = decoder.advance(
+        [DecoderStep(decoder.begin(hidden), [ids[:-1]], [0], targets=[ids[1:]])]
+    )
     np.testing.assert_allclose(whole.target_log_probs[0], expected, atol=1e-3)
 
     hypotheses = decoder.begin(hidden)
-    decoder.advance([Step(hypotheses, [[ids[0]]], [0])])
+    decoder.advance([DecoderStep(hypotheses, [[ids[0]]], [0])])
     others = tokens.encode("He said nothing at all about it and went home through the rain again.")
     parents, found, attention = [0, 0], [], []
     for at in range(1, len(ids) - 1):
         here = at % 2
         rows = [[others[at]], [others[at]]]
         rows[here] = [ids[at]]
-        (said,) = decoder.advance([Step(hypotheses, rows, parents, targets=[[ids[at + 1]]] * 2)])
+        (said,) = decoder.advance(
+            [DecoderStep(hypotheses, rows, parents, targets=[[ids[at + 1]]] * 2)]
+        )
         found.append(said.target_log_probs[here, 0])
         attention.append(said.attention[here, 0])
         # The text is in the other row at the next step.

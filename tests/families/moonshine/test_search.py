@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_by_one import alone
 
-from conch.families.moonshine.network import Advance, Step
+from conch.families.moonshine import END
+from conch.families.moonshine.network import Advance, DecoderStep
 from conch.families.moonshine.search import (
     MORE_TOKENS,
     TOKENS_PER_S,
@@ -18,7 +19,6 @@ from conch.families.moonshine.search import (
     beam_search,
     greedy_search,
 )
-from conch.families.moonshine.tokens import END
 
 OTHERS = (0, 1, 3, 4)
 """Tokens that a text may have; 1 is the start of each text too, 2 its end."""
@@ -51,7 +51,7 @@ class Table:
 def searched(table: Table, *args, by=beam_search, **options) -> Searched:
     """Return what a search finds that makes its steps by itself."""
 
-    def advance(steps: Sequence[Step]) -> list[Advance]:
+    def advance(steps: Sequence[DecoderStep]) -> list[Advance]:
         return [table.advance(step.ids, step.num_best, step.targets) for step in steps]
 
     def search():

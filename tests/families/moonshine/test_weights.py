@@ -10,11 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from conch.component import Row
-from conch.families.moonshine import weights
-from conch.families.moonshine.declaration import FILES, GRAPH_FILES
+from conch.families.moonshine import FILES, GRAPH_FILES, weights
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
-from conch.families.moonshine.network import MoonshineEncoder
+from conch.families.moonshine.network import EncoderComponent, MoonshineConfig, MoonshineEncoder
 
 MICROSOFT = "com.microsoft"
 TIGER = (

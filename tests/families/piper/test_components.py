@@ -10,7 +10,7 @@ from toy_piper import CHANNELS, CONTEXT, HOP, SETTINGS, write_piper
 
 from conch.component import Row
 from conch.families.hibari.front_end import symbols
-from conch.families.piper.components import SILENCE, Acoustic, Vocoder, units_of
+from conch.families.piper.components import SILENCE, PiperAcoustic, PiperVocoder, units_of
 from conch.families.piper.folder import check_piper, read_cut, read_voices
 from conch.families.speech.graphs import VoiceConfig
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
@@ -32,16 +32,16 @@ def config(folder: Path) -> VoiceConfig:
 
 
 @pytest.fixture(scope="module")
-def acoustic(config: VoiceConfig) -> Acoustic:
-    return Acoustic(config)
+def acoustic(config: VoiceConfig) -> PiperAcoustic:
+    return PiperAcoustic(config)
 
 
 @pytest.fixture(scope="module")
-def vocoder(config: VoiceConfig) -> Vocoder:
-    return Vocoder(config)
+def vocoder(config: VoiceConfig) -> PiperVocoder:
+    return PiperVocoder(config)
 
 
-def voiced(acoustic: Acoustic, voice: str = "toy", seed: int = 0, speed: float = 1.0):
+def voiced(acoustic: PiperAcoustic, voice: str = "toy", seed: int = 0, speed: float = 1.0):
     by_sound = {sound: token for token, sound in symbols().items()}
     tokens = np.array([0, *(by_sound[sound] for sound in SOUNDS), 0], np.int32)
     row = Row({"tokens": tokens, "speed": np.array([speed], np.float32)}, {"voice": voice})
@@ -49,7 +49,7 @@ def voiced(acoustic: Acoustic, voice: str = "toy", seed: int = 0, speed: float =
     return acoustic([row])[0]
 
 
-def sound(vocoder: Vocoder, latents: np.ndarray, voice: str = "toy", before=0, after=0):
+def sound(vocoder: PiperVocoder, latents: np.ndarray, voice: str = "toy", before=0, after=0):
     context = np.array([before, after, 0], np.int32)
     return vocoder([Row({"latents": latents, "context": context}, {"voice": voice})])[0]["waveform"]
 
@@ -69,13 +69,13 @@ def test_both_halves_are_the_network(folder, tmp_path) -> None:
     path = write_piper(tmp_path, "plain", inference=silent)
     config = VoiceConfig(model=str(tmp_path), nice=0)
     (voice,) = read_voices(tmp_path)
-    found = voiced(Acoustic(config), "plain", speed=0.8)
+    found = voiced(PiperAcoustic(config), "plain", speed=0.8)
     units, owners = units_of(f"{SILENCE}{SOUNDS}{SILENCE}", voice.units)
     inputs = {"input": units[None], "input_lengths": np.array([len(units)])}
     inputs["scales"] = np.array([0, 2.5, 0], np.float32)
     (whole,) = onnxruntime.InferenceSession(path).run(["output"], inputs)
     np.testing.assert_allclose(
-        sound(Vocoder(config), found["latents"], "plain"), whole.ravel(), atol=1e-6
+        sound(PiperVocoder(config), found["latents"], "plain"), whole.ravel(), atol=1e-6
     )
     assert found["durations"].sum() == len(found["latents"])
     assert len(found["durations"]) == owners[-1] + 1
@@ -155,4 +155,4 @@ def test_an_incomplete_folder_is_refused(tmp_path, config) -> None:
     with pytest.raises(ConfigError, match=r"lacks toy\.onnx\.json"):
         read_voices(tmp_path)
     with pytest.raises(ConfigError, match="conch serve --piper FOLDER"):
-        Vocoder(VoiceConfig(nice=0))
+        PiperVocoder(VoiceConfig(nice=0))

@@ -7,7 +7,7 @@ from conch.families.punctuation.model import (
     FEATURES,
     FIRST_WORD,
     UNKNOWN,
-    Vocabulary,
+    HashedVocabulary,
     plain,
     words_of,
 )
@@ -34,7 +34,7 @@ def test_accents_and_digits_do_not_count():
 
 
 def test_a_known_word_has_its_id_and_an_unknown_one_what_it_ends_in():
-    vocabulary = Vocabulary(["the", "running"])
+    vocabulary = HashedVocabulary(["the", "running"])
     the, running, jogging = vocabulary.features(["the", "running", "jogging"])
     assert (the[0], running[0], jogging[0]) == (FIRST_WORD, FIRST_WORD + 1, UNKNOWN)
     assert (running[-3:] == jogging[-3:]).sum() == 2  # ng and ing, but not ning

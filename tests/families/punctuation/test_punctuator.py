@@ -14,9 +14,9 @@ from conch.families.punctuation.model import (
     FEATURES,
     LOWER,
     UPPER,
-    Labels,
     PunctuationModel,
     PunctuatorConfig,
+    WordLabels,
     batches_of,
     windows_of,
     words_of,
@@ -214,23 +214,23 @@ def test_windows_cover_each_word_once_with_its_context():
 
 def test_marks_and_cases_are_written_where_the_words_are():
     text = "so  (then) mcdonald left"
-    labels = Labels(np.array([1, 3, 0, 2]), np.array([CAPITAL, LOWER, CAPITAL, LOWER]))
+    labels = WordLabels(np.array([1, 3, 0, 2]), np.array([CAPITAL, LOWER, CAPITAL, LOWER]))
     new, spans = written(text, words_of(text), labels, {"mcdonald": "McDonald"})
     assert new == "So,  (then)? McDonald left."
     assert spans == [(0, 2, 0, 3), (4, 10, 5, 12), (11, 19, 13, 21), (20, 24, 22, 27)]
 
 
 def test_a_sentence_begins_with_a_capital():
-    labels = Labels(np.array([2, 0]), np.array([LOWER, LOWER]))
+    labels = WordLabels(np.array([2, 0]), np.array([LOWER, LOWER]))
     assert written("yes no", words_of("yes no"), labels, {})[0] == "Yes. No"
     text = "the rest is the rest"
-    labels = Labels(np.array([0, 0, 1, 0, 0]), np.full(5, CAPITAL))
+    labels = WordLabels(np.array([0, 0, 1, 0, 0]), np.full(5, CAPITAL))
     assert written(text, words_of(text), labels, {})[0] == "The Rest is, the Rest"
 
 
 def test_an_amount_has_no_comma():
     text = "one dollar fifty five dollars fifty"
-    labels = Labels(np.array([0, 1, 1, 1, 1, 2]), np.full(6, LOWER))
+    labels = WordLabels(np.array([0, 1, 1, 1, 1, 2]), np.full(6, LOWER))
     assert written(text, words_of(text), labels, {})[0] == "One dollar fifty, five, dollars fifty."
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from neural import needs_weights, noise_share
 
+from conch.families.smollm2 import PACKAGE as SMOLLM2
 from conch.families.smollm2 import model as neural_model
-from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.families.smollm2.model import NeuralLanguageModel, NeuralRescorerConfig, TextInContext
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.scoring.error_rates import word_errors
 from conch.wire.errors import ConfigError
 from conch.wire.nbest import ranked, tuned_weights

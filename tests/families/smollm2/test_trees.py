@@ -8,15 +8,15 @@ from neural import needs_weights
 
 gguf_toys = pytest.importorskip("gguf_toys", reason="gguf is not installed")
 
-from conch.families.smollm2.declaration import GRAPH  # noqa: E402
+from conch.families.smollm2 import GRAPH  # noqa: E402
 from conch.families.smollm2.gguf_model import convert_gguf  # noqa: E402
 from conch.families.smollm2.model import (  # noqa: E402
     NeuralLanguageModel,
     NeuralRescorerConfig,
     TextInContext,
+    TreeScorer,
     smollm2_folder,
 )
-from conch.families.smollm2.trees import TreeScorer  # noqa: E402
 
 TOKENS = gguf_toys.TOKENS
 SEQUENCES = [

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from conch.families.smollm2 import PACKAGE as SMOLLM2
 from conch.families.smollm2 import model as smollm2
-from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.families.smollm2.model import smollm2_folder
 from conch.wire.errors import ConfigError
 

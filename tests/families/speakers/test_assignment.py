@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
+from conch.families.speakers.assignment import SegmentAnalysis, VoiceTurn, is_alone, turns_of
 from conch.families.speakers.pieces import num_frames
 
 VOICES = np.eye(3, dtype=np.float32)[:2]
 S = 16_000
 
 
-def segment(seconds: float, active, pieces, who, spoken=None) -> HeardSegment:
+def segment(seconds: float, active, pieces, who, spoken=None) -> SegmentAnalysis:
     """Return a segment with one window; `active` has spans of seconds by its own speaker."""
     length = round(seconds * S)
     frames = np.zeros((num_frames(length), 3), bool)
@@ -21,7 +21,7 @@ def segment(seconds: float, active, pieces, who, spoken=None) -> HeardSegment:
     spans = [(round(start * S), round(end * S)) for start, end in pieces]
     sounds = np.eye(3, dtype=np.float32)[list(who)].reshape(len(who), 3)
     speech = [(0, length)] if spoken is None else spoken
-    return HeardSegment(
+    return SegmentAnalysis(
         100.0, length, False, [(0, frames)], speech, spans, [1] * len(spans), sounds
     )
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from conch.component import Row
-from conch.families.speakers.embedding import EmbeddingComponent
-from conch.families.speakers.segmentation import SegmentationComponent
+from conch.families.speakers.components import EmbeddingComponent, SegmentationComponent
 from conch.families.speakers.weights import SHIFTS, SpeakersConfig, shifted
 from conch.wire.errors import AudioError, ConfigError, InvalidRequestError
 

@@ -14,7 +14,7 @@ from plain_streams import audio
 from conch.audio.recording import Recording, file_recording
 from conch.families.speakers import enrolment
 from conch.families.speakers.enrolment import AT_ONCE, MOST_S
-from conch.families.speakers.known import Labels, matched
+from conch.families.speakers.labels import SpeakerLabels, matched
 from conch.wire.errors import AudioError, OptionError
 from conch.wire.known_speakers import KnownSpeaker, embedding_of, option_of
 
@@ -46,14 +46,14 @@ def test_the_best_pairs_are_matched_first_and_no_name_is_given_twice():
 def test_a_stranger_has_the_next_letter_that_is_nobodys_name():
     known = [KnownSpeaker("A", FIRST), KnownSpeaker("C", voice(0))]
     voices = np.array([SECOND, FIRST, voice(3), 0.49 * voice(0)])
-    labels = Labels(known)
+    labels = SpeakerLabels(known)
     labels.learn(voices, [0.5] * 4)
     assert [*map(labels.of, range(4))] == ["B", "A", "D", "E"]
-    assert [*map(Labels().of, range(2))] == ["A", "B"]
+    assert [*map(SpeakerLabels().of, range(2))] == ["A", "B"]
 
 
 def test_a_voice_of_a_stream_has_a_letter_until_it_is_known_and_then_its_name():
-    labels = Labels([KnownSpeaker("Ann", FIRST)])
+    labels = SpeakerLabels([KnownSpeaker("Ann", FIRST)])
     labels.learn(np.array([0.4 * FIRST, SECOND]), [0.5] * 2)
     assert [labels.of(1), labels.of(0)] == ["A", "B"]
     labels.learn(np.array([0.6 * FIRST, SECOND]), [0.5] * 2)

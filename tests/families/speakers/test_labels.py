@@ -7,9 +7,8 @@ import pytest
 from plain_labels import MODELS, SPOKEN, answer, file_of
 from plain_streams import audio
 
-from conch.families.speakers.assignment import HeardSegment
-from conch.families.speakers.known import name_of
-from conch.families.speakers.labels import labelled, voices_of
+from conch.families.speakers.assignment import SegmentAnalysis
+from conch.families.speakers.labels import labelled, name_of, voices_of
 from conch.families.speakers.pieces import num_frames
 from conch.wire.errors import OptionError
 from conch.wire.formats import FORMATS
@@ -183,12 +182,12 @@ def test_a_wrong_option_is_named(options, message):
 
 
 def test_who_speaks_for_some_seconds_is_a_voice_though_pieces_are_left_out():
-    def heard(voice: int, stands_for: list[int]) -> HeardSegment:
+    def heard(voice: int, stands_for: list[int]) -> SegmentAnalysis:
         spans = [(36_000 * place, 36_000 * place + 24_000) for place in range(len(stands_for))]
         length = 36_000 * len(spans)
         alone = np.array([[True, False, False]] * num_frames(length))
         sounds = np.eye(2, dtype=np.float32)[[voice] * len(spans)]
-        return HeardSegment(
+        return SegmentAnalysis(
             0.0, length, False, [(0, alone)], [(0, length)], spans, stands_for, sounds
         )
 

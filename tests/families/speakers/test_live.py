@@ -9,10 +9,17 @@ from plain_labels import file_of
 from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
 from conch.families.speakers.clustering import MOST_PIECES, unit
-from conch.families.speakers.live import SETTLE_S, LiveVoices, solos
+from conch.families.speakers.live import (
+    FRAME_S,
+    SETTLE_S,
+    EmbeddedPiece,
+    LiveVoices,
+    Run,
+    relabelled,
+    solos,
+)
 from conch.families.speakers.live_labels import LiveLabels
 from conch.families.speakers.pieces import WINDOW_S
-from conch.families.speakers.relabelling import FRAME_S, Piece, Run, relabelled
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions
@@ -166,7 +173,7 @@ def frames_of(run: Run) -> Turn:
     return Turn(str(run.voice), run.first, run.behind)
 
 
-def ended(runs: list[Run], pieces: list[Piece]) -> tuple[list[Turn], list[Turn]]:
+def ended(runs: list[Run], pieces: list[EmbeddedPiece]) -> tuple[list[Turn], list[Turn]]:
     """Return the runs of a stream that has ended, and those of them with another voice."""
     parts = relabelled(runs, pieces, is_line=False).parts
     changed = [frames_of(run) for place, run in parts if run.voice != runs[place].voice]
@@ -178,7 +185,7 @@ def test_the_end_joins_a_voice_that_was_two_and_keeps_letters() -> None:
     runs = [Run(0, 0, 500), Run(1, 600, 1100), Run(2, 1200, 1700), Run(0, 1800, 2300)]
     whose = [0, 1, 0, 0]  # the third run is the first voice again
     pieces = [
-        Piece(float(place), 1.5, item.voice, world.sound(voice))
+        EmbeddedPiece(float(place), 1.5, item.voice, world.sound(voice))
         for item, voice in zip(runs, whose, strict=True)
         for place in range(item.first, item.behind, 40)
     ]
@@ -191,9 +198,9 @@ def test_the_end_parts_two_voices_that_were_one() -> None:
     world = World(3)
     runs = [Run(0, 0, 800), Run(1, 900, 1700)]
     pieces = [
-        *(Piece(float(place), 1.5, 0, world.sound(0)) for place in range(0, 400, 40)),
-        *(Piece(float(place), 1.5, 0, world.sound(2)) for place in range(420, 800, 40)),
-        *(Piece(float(place), 1.5, 1, world.sound(1)) for place in range(900, 1700, 40)),
+        *(EmbeddedPiece(float(place), 1.5, 0, world.sound(0)) for place in range(0, 400, 40)),
+        *(EmbeddedPiece(float(place), 1.5, 0, world.sound(2)) for place in range(420, 800, 40)),
+        *(EmbeddedPiece(float(place), 1.5, 1, world.sound(1)) for place in range(900, 1700, 40)),
     ]
     found, (changed,) = ended(runs, pieces)
     assert sorted({item.speaker for item in found}) == ["0", "1", "2"]

@@ -8,7 +8,7 @@ from speaker_weights import BLOCKS, drawn
 from torch.nn import functional as F
 
 from conch.families.speakers import graphs
-from conch.families.speakers.embedding import BANDS, fbank
+from conch.families.speakers.components import BANDS, fbank
 
 
 def run(model, **feed: np.ndarray) -> np.ndarray:

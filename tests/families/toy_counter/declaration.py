@@ -3,26 +3,26 @@
 from dataclasses import dataclass
 
 from conch.families.family import (
-    Component,
+    ComponentInfo,
     Family,
     FamilyHooks,
     Need,
     RecordingHook,
-    Tensor,
+    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import GIVEN, Above, Rule, option
 
-COUNTER = Component(
+COUNTER = ComponentInfo(
     name="word_counter",
     role="texts to counts of a word",
     title="Counter",
     step="rescore",
     inputs=(
-        Tensor("texts", "BYTES", (-1,), "texts to count in"),
-        Tensor("word", "BYTES", (1,), "the word; absent for any", is_optional=True),
+        TensorInfo("texts", "BYTES", (-1,), "texts to count in"),
+        TensorInfo("word", "BYTES", (1,), "the word; absent for any", is_optional=True),
     ),
-    outputs=(Tensor("counts", "INT32", (-1,), "how often each text has it"),),
+    outputs=(TensorInfo("counts", "INT32", (-1,), "how often each text has it"),),
     parameters={"at_most": int},
     is_one_by_one=True,
     hang_factor=3.0,

@@ -23,8 +23,13 @@ from conch.families.search.graphs import (
     RecordingsConfig,
 )
 from conch.families.wenet.decoder import WenetDecoder
-from conch.families.wenet.encoder import WenetEncoder, WenetStreamingEncoder
-from conch.families.wenet.networks import WenetGraph, opened_folder, vocabulary_of
+from conch.families.wenet.networks import (
+    WenetEncoder,
+    WenetGraph,
+    WenetStreamingEncoder,
+    opened_folder,
+    vocabulary_of,
+)
 from conch.wire.errors import ConfigError, OptionError
 
 MODEL = wenet_toys.U2pp(1)

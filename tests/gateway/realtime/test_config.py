@@ -1,6 +1,6 @@
 import pytest
 
-from conch.families.whisper.declaration import MAX_PROMPT
+from conch.families.whisper import MAX_PROMPT
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime.config import (
     DELAYS,

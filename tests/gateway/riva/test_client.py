@@ -23,7 +23,7 @@ from riva.client.proto import health_pb2, health_pb2_grpc, riva_asr_pb2, riva_tt
 from riva.client.proto.riva_audio_pb2 import AudioEncoding
 
 from conch.catalogue.models import state_of
-from conch.families.speakers.declaration import MODEL as SPEAKERS
+from conch.families.speakers import MODEL as SPEAKERS
 from conch.packaged import how_to_get
 
 pytestmark = pytest.mark.server

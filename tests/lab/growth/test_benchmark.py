@@ -8,7 +8,7 @@ import pytest
 from reports import accuracy, header, run_figures
 
 from conch.bench.figures import Latency, LiveRun, MeanStage
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from lab.growth.benchmark import (
     ROW_AUDIO_S,
     Cost,

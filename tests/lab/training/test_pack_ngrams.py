@@ -10,7 +10,7 @@ from recordings import recordings_of
 from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.ngram.model import SHIPPED, NgramModel, ngram_lookup
 from conch.decoding.ngram.table import NgramTable
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.wire.errors import ConfigError
 from lab.training.pack_ngrams import packaged_model, packed
 from lab.training.sphinx_trie import LOG_BASE, read_sphinx_trie

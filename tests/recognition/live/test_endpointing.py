@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from conch.audio.segmentation import Span
-from conch.component.waveform import VAD_FRAME_SAMPLES
+from conch.component import VAD_FRAME_SAMPLES
 from conch.recognition.live.endpointing import (
     Endpointer,
     EndpointRules,

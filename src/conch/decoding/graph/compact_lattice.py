@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import DoubleArray
+from conch.component import DoubleArray
 from conch.decoding.graph.fst_arrays import FstArrays
 
 MAX_STATES = 10_000

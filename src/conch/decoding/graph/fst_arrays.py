@@ -30,7 +30,7 @@ import numpy as np
 from kaldifst.lib import _kaldifst
 from numpy.typing import NDArray
 
-from conch.component.arrays import IntArray
+from conch.component import IntArray
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import kaldifst
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, IntArray
+from conch.component import DoubleArray, IntArray
 from conch.decoding.graph.fst_arrays import FstArrays, FstFile, fst_arrays, to_kaldifst
 
 _MAX_STATES = 10_000

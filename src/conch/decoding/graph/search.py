@@ -11,7 +11,7 @@ import kaldi_decoder
 import kaldifst
 import numpy as np
 
-from conch.component.arrays import DoubleArray, FloatArray, IntArray
+from conch.component import DoubleArray, FloatArray, IntArray
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.compact_lattice import (
     MAX_LABELS,

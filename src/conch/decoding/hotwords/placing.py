@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, FloatArray
+from conch.component import DoubleArray, FloatArray
 from conch.decoding.beam import BeamHypothesis, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.hotwords.spotting import HotwordTrie, Spotter

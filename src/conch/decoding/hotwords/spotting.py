@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, FloatArray, IntArray
+from conch.component import DoubleArray, FloatArray, IntArray
 from conch.decoding.units import BLANK, SPECIAL, opens_words
 from conch.decoding.vocab import is_byte_bpe
 from conch.wire.errors import OptionError

@@ -25,7 +25,7 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import IntArray
+from conch.component import IntArray
 from conch.component.parameters import existing
 from conch.decoding.ngram.table import (
     SENTENCE_END,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.cache import Arrays, cached_arrays, digest_of
-from conch.component.arrays import DoubleArray
+from conch.component import DoubleArray
 from conch.component.parameters import existing
 from conch.decoding.ngram.files import read_ngrams
 from conch.decoding.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, rows_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import DoubleArray, IntArray
+from conch.component import DoubleArray, IntArray
 
 SENTENCE_START = "<s>"
 SENTENCE_END = "</s>"

@@ -20,7 +20,7 @@ from jellyfish import metaphone
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.wire.hotwords import Hotword, hotwords_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import findable
@@ -41,13 +41,13 @@ MORE_WORDS = 2
 MOST_WORDS = 6
 """Words of a hotword with near misses: a longer one only adds its bonus."""
 _MOST_LOOKED_AT = 1000
-"""Closest pairs of a place and a hotword, most of which are the hotword itself."""
+"""Closest pairs of a span and a hotword, most of which are the hotword itself."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['\u2019]s$", re.IGNORECASE)
 _BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)", re.IGNORECASE)
-"""What a possessive ends in: that of `Syme's`, or the apostrophe of `Symes'`."""
+"""Ending of a possessive: that of `Syme's`, or the apostrophe of `Symes'`."""
 _SIBILANT = re.compile(r"[sz]+e?$|ce$|x$")
-"""What a possessive may be heard as: that of `Dinah's` in Diness, of `Servadac's` in Servidex."""
+"""Sound of a possessive: Diness for `Dinah's`, Servidex for `Servadac's`."""
 _PAUSE = re.compile(r"[^\s\-]")
 
 
@@ -97,11 +97,11 @@ async def with_hotwords(
     chosen = fitting(misses, gains)
     if not chosen:
         return scored
-    gain = sum(gains[place] for place in chosen)
-    added = sum(misses[place].bonus for place in chosen)
+    gain = sum(gains[index] for index in chosen)
+    added = sum(misses[index].bonus for index in chosen)
     named = replace(
         best,
-        text=put_in(best.text, [misses[place] for place in chosen]),
+        text=put_in(best.text, [misses[index] for index in chosen]),
         score=best.score + gain + added,
         am_score=best.am_score + gain,
     )
@@ -127,13 +127,13 @@ def bonus_of(text: str, hotwords: Sequence[Hotword]) -> float:
 def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
     """Return where hotwords may have been said, the closest first; none in unspaced text."""
     index = _index(tuple(hotwords))
-    found: list[tuple[float, _Place, int]] = []
+    pairs: list[tuple[float, _TextSpan, int]] = []
     for num_words, columns in index.by_words.items():
-        if places := _places(text, num_words + MORE_WORDS):
-            found += _alike(places, index, columns)
-    found.sort(key=lambda pair: -pair[0])
+        if spans := _spans(text, num_words + MORE_WORDS):
+            pairs += _alike(spans, index, columns)
+    pairs.sort(key=lambda pair: -pair[0])
     misses = []
-    for _, (start, end, letters, ending), column in found[:_MOST_LOOKED_AT]:
+    for _, (start, end, letters, ending), column in pairs[:_MOST_LOOKED_AT]:
         phrase, spaced = hotwords[column].phrase, index.spaced[column]
         if ending:
             # What is heard as the name itself and an s may be its plural.
@@ -143,12 +143,12 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
         phrase += ending.upper() if phrase.isupper() else ending
         if _POSSESSIVE.search(phrase) and (behind := _BEHIND_NAME.match(text, end)):
             end = behind.end()
-        place = text[start:end]
-        around = _spaced(place)
-        written = _cased(phrase, place)
+        replaced = text[start:end]
+        around = _spaced(replaced)
+        written = _cased(phrase, replaced)
         # More words around the hotword itself would only be lost.
-        if written != place and (spaced not in around or spaced == around):
-            tried = _cased(phrase.lower(), place) if phrase.isupper() else written
+        if written != replaced and (spaced not in around or spaced == around):
+            tried = _cased(phrase.lower(), replaced) if phrase.isupper() else written
             # The decoder writes straight apostrophes.
             tried = tried.replace("\u2019", "'")
             worth = bonus(Hotword(phrase, hotwords[column].weight))
@@ -162,12 +162,12 @@ def fitting(misses: Sequence[NearMiss], gains: Sequence[float]) -> list[int]:
     """Return which near misses to write, best first, without overlaps; each gains nats."""
     chosen: list[int] = []
     worth = [miss.bonus + gain for miss, gain in zip(misses, gains, strict=True)]
-    for place in sorted(range(len(misses)), key=lambda place: -worth[place]):
-        miss = misses[place]
+    for index in sorted(range(len(misses)), key=lambda index: -worth[index]):
+        miss = misses[index]
         others = [misses[other] for other in chosen]
         is_free = all(miss.end <= other.start or other.end <= miss.start for other in others)
-        if worth[place] > 0 and is_free:
-            chosen.append(place)
+        if worth[index] > 0 and is_free:
+            chosen.append(index)
     return chosen
 
 
@@ -178,7 +178,7 @@ def put_in(text: str, misses: Sequence[NearMiss]) -> str:
     return text
 
 
-class _Place(NamedTuple):
+class _TextSpan(NamedTuple):
     """A stretch of a text that is compared with the hotwords."""
 
     start: int
@@ -190,7 +190,7 @@ class _Place(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """The hotwords as texts are compared with them."""
+    """Forms of the hotwords with which texts are compared."""
 
     letters: list[str]
     """Letters of each hotword, without spaces."""
@@ -198,7 +198,7 @@ class _Index(NamedTuple):
     spaced: list[str]
     """Words of each hotword in letters, with spaces around each."""
     by_words: dict[int, list[int]]
-    """Places of the hotwords by their number of words, up to MOST_WORDS."""
+    """Indices of the hotwords by their number of words, up to MOST_WORDS."""
 
 
 @lru_cache(maxsize=16)
@@ -206,34 +206,34 @@ def _index(hotwords: tuple[Hotword, ...]) -> _Index:
     # As places of a text are compared: without the ending of a possessive.
     letters = [_letters(_POSSESSIVE.sub("", item.phrase)) for item in hotwords]
     by_words: dict[int, list[int]] = {}
-    for place, item in enumerate(hotwords):
+    for position, item in enumerate(hotwords):
         if (num_words := len(item.phrase.split())) <= MOST_WORDS:
-            by_words.setdefault(num_words, []).append(place)
+            by_words.setdefault(num_words, []).append(position)
     return _Index(
         letters, [*map(_sounds, letters)], [_spaced(item.phrase) for item in hotwords], by_words
     )
 
 
 def _alike(
-    places: Sequence[_Place], index: _Index, columns: Sequence[int]
-) -> Iterator[tuple[float, _Place, int]]:
-    """Yield similarity, place and hotword, the closest pairs first, for `columns` of the index."""
-    heard = [place.letters for place in places]
+    spans: Sequence[_TextSpan], index: _Index, columns: Sequence[int]
+) -> Iterator[tuple[float, _TextSpan, int]]:
+    """Yield similarity, span and hotword, the closest pairs first, for `columns` of the index."""
+    letters = [span.letters for span in spans]
     similar = (
-        _similarity(heard, [index.letters[column] for column in columns])
-        + _similarity([*map(_sounds, heard)], [index.sounds[column] for column in columns])
+        _similarity(letters, [index.letters[column] for column in columns])
+        + _similarity([*map(_sounds, letters)], [index.sounds[column] for column in columns])
     ) / 2
-    rows, found = np.nonzero(similar >= LEAST_SIMILARITY)
-    shares = similar[rows, found]
+    rows, matches = np.nonzero(similar >= LEAST_SIMILARITY)
+    shares = similar[rows, matches]
     for at in np.argsort(-shares, kind="stable")[:_MOST_LOOKED_AT]:
-        yield float(shares[at]), places[rows[at]], columns[found[at]]
+        yield float(shares[at]), spans[rows[at]], columns[matches[at]]
 
 
-def _places(text: str, most_words: int) -> list[_Place]:
+def _spans(text: str, most_words: int) -> list[_TextSpan]:
     """Return the runs of words without punctuation between them."""
     words = list(_WORD.finditer(findable(text)))
     is_joined = [not _PAUSE.search(text[one.end() : two.start()]) for one, two in pairwise(words)]
-    found = []
+    spans = []
     for first, word in enumerate(words):
         for last in range(first, min(first + most_words, len(words))):
             if last > first and not is_joined[last - 1]:
@@ -244,12 +244,12 @@ def _places(text: str, most_words: int) -> list[_Place]:
             letters = _letters(text[word.start() : end])
             bare = _SIBILANT.sub(lambda last: "k" if last[0] == "x" else "", letters)
             endings = {letters: ""} if possessive else {bare: "'s", letters: ""}
-            found += [
-                _Place(word.start(), end, heard, ending)
-                for heard, ending in endings.items()
-                if len(heard) >= LEAST_LETTERS
+            spans += [
+                _TextSpan(word.start(), end, spoken, ending)
+                for spoken, ending in endings.items()
+                if len(spoken) >= LEAST_LETTERS
             ]
-    return found
+    return spans
 
 
 def _cased(phrase: str, replaced: str) -> str:

@@ -15,7 +15,7 @@ from conch.bls.calls import Calls
 from conch.component import Array, bytes_array
 from conch.families.attention.hotwords import with_hotwords
 from conch.families.search.recogniser import EncodedFrames
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.recognition.hooks import Recogniser, decoder_of
 from conch.recognition.languages import with_language
 from conch.recognition.speech import WORD_COLUMNS, Decoded, hypotheses_of, words_of
@@ -38,11 +38,11 @@ def calibrated(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> tuple[Word
     `words` are those of the best hypothesis. `nbest` is in the order of all opinions, scores in
     nats.
     """
-    found = []
+    rescored = []
     for word, agreement in zip(words, agreements(words, nbest), strict=True):
         odds = TOKENS * log_odds(word.confidence) + AGREEMENT * log_odds(agreement) + BIAS
-        found.append(replace(word, confidence=round(1 / (1 + math.exp(-odds)), 4)))
-    return tuple(found)
+        rescored.append(replace(word, confidence=round(1 / (1 + math.exp(-odds)), 4)))
+    return tuple(rescored)
 
 
 def agreements(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> list[float]:
@@ -55,12 +55,12 @@ def agreements(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> list[float
     highest = max(scores.values())
     shares = {text: math.exp(score - highest) for text, score in scores.items()}
     total = sum(shares.values())
-    found = np.zeros(len(best))
+    posteriors = np.zeros(len(best))
     for text, share in shares.items():
         same = SequenceMatcher(None, best, text, autojunk=False)
         for block in same.get_matching_blocks():
-            found[block.a : block.a + block.size] += share / total
-    parts = iter(found.tolist())
+            posteriors[block.a : block.a + block.size] += share / total
+    parts = iter(posteriors.tolist())
     return [min([next(parts) for _ in item], default=1.0) for item in spoken]
 
 
@@ -120,7 +120,7 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
                 "beam_size": options.beam_size,
                 "nbest": options.beam_size if is_ranked_again else options.nbest,
                 "align": start is not None,
-                **_asked(options),
+                **_parameters(options),
                 **({"prompt": prompt} if prompt else {}),
                 **(given or {}),
             },
@@ -163,24 +163,26 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
         start: float,
     ) -> tuple[Word, ...]:
         inputs = {**encoded.inputs, "text": bytes_array([text])}
-        return words_of(await calls(self.decoder, inputs, WORD_COLUMNS, _asked(options)), start)
+        return words_of(
+            await calls(self.decoder, inputs, WORD_COLUMNS, _parameters(options)), start
+        )
 
     async def text_scores(
         self, calls: Calls, encoded: EncodedFrames, texts: list[str], options: RecognitionOptions
     ) -> list[float]:
         """Return the log probability of each text by the decoder."""
         inputs = {**encoded.inputs, "texts": bytes_array(texts)}
-        outputs = await calls(self.decoder, inputs, ("text_scores",), _asked(options))
+        outputs = await calls(self.decoder, inputs, ("text_scores",), _parameters(options))
         return [float(score) for score in outputs["text_scores"].numpy()]
 
     def calibrated(self, words: tuple[Word, ...], nbest: Sequence[Hypothesis]) -> tuple[Word, ...]:
         return calibrated(words, nbest)
 
 
-def _asked(options: RecognitionOptions) -> dict[str, Parameter]:
-    asked: dict[str, Parameter] = {"language": options.language}
+def _parameters(options: RecognitionOptions) -> dict[str, Parameter]:
+    parameters: dict[str, Parameter] = {"language": options.language}
     if options.languages:
-        asked["languages"] = options.languages
+        parameters["languages"] = options.languages
     if options.task != "transcribe":
-        asked["task"] = options.task
-    return asked
+        parameters["task"] = options.task
+    return parameters

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.component import Array, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import Array, FloatArray, Row, bytes_array
 from conch.wire.errors import InvalidRequestError
 from conch.wire.result import Word
 

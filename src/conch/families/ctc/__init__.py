@@ -1,6 +1,207 @@
-"""The CTC model: encoders for chunks and whole segments, decoders, and the shipped weights."""
+"""CTC: encoders and searches for segments and for live audio, and the shipped weights."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from conch.families.family import (
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    Need,
+    ScorerHook,
+    TensorInfo,
+)
+from conch.families.options import Rule, option
+from conch.families.search import hypotheses, search_components
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the model and of its decoding graph."""
+
+
+OFFLINE = ("ctc_encoder", "ctc_decoder")
+LIVE = ("ctc_streaming_encoder", "ctc_streaming_decoder")
+
+_HYPOTHESES = hypotheses(
+    scores="the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
+    am_scores="log probability of the text given the audio; with `wfst` of its best alignment, "
+    "minus `graph_blank_penalty` for each blank",
+    lm_scores="log probability of the text by fusion or the graph, unweighted; otherwise 0",
+    word_confidences="geometric mean of the probabilities of the word's letters, each at its best "
+    "frame",
+)
+_ENCODER, _DECODER, *_LIVE = search_components(
+    (*OFFLINE, *LIVE),
+    "CTC",
+    "log probabilities",
+    (
+        TensorInfo("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
+        TensorInfo(
+            "log_probs_lens", "INT32", (1,), "frames that the segment fills; the rest is padding"
+        ),
+    ),
+    (
+        TensorInfo(
+            "log_probs",
+            "FP32",
+            (-1, -1),
+            "[frames, units] that these samples complete; with END all remaining ones",
+        ),
+        TensorInfo("log_probs_lens", "INT32", (1,), "number of frames; 0 if none is complete"),
+        TensorInfo(
+            "speech_probs",
+            "FP32",
+            (-1,),
+            "probability of anything but blank and space in each frame",
+        ),
+        TensorInfo("frame_samples", "INT32", (1,), "samples of a frame"),
+    ),
+    _HYPOTHESES,
+)
+_SCORING_DECODER = replace(
+    _DECODER,
+    inputs=(
+        *_DECODER.inputs,
+        TensorInfo("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
+    ),
+    outputs=(
+        *_HYPOTHESES,
+        TensorInfo(
+            "text_scores",
+            "FP32",
+            (-1,),
+            "log probability of each text given the audio, over all alignments; for an empty text"
+            " that of blanks alone; -inf for a text too long for the frames (scoring)",
+        ),
+        TensorInfo(
+            "lattice",
+            "BYTES",
+            (1,),
+            "with the parameter `lattice`: the texts near the best one, before rescoring, as a "
+            "compact lattice in Kaldi's text form (below)",
+        ),
+    ),
+    parameters={**_DECODER.parameters, "lattice": bool},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtcOptions:
+    lm_fusion: bool = option(
+        False, "the language model takes part in the search (shallow fusion)", decoders=("ctc",)
+    )
+    ctc_rescore: bool = option(
+        False, "score the hypotheses again with the CTC model", decoders=("attention",)
+    )
+    ctc_weight: float | None = option(
+        None,
+        "weight of the CTC model's score, with ctc_rescore",
+        low=0,
+        high=10,
+        otherwise="tuned for each decoder",
+    )
+    lattice: bool = option(
+        False,
+        "the texts near the best one as a graph, in Kaldi's text form, for each segment; of "
+        "recordings, and of the second pass with mode two_pass",
+        decoders=("wfst",),
+        is_of_final_text=True,
+    )
+
+
+_DEFAULTS = {"beam_size": 16, "rescore_margin": 8.0}
+
+FAMILY = Family(
+    name="ctc",
+    title="CTC",
+    components=(_ENCODER, _SCORING_DECODER, *_LIVE),
+    models=(
+        ModelKind(
+            name="ctc",
+            title="CTC",
+            components=(*OFFLINE, *LIVE),
+            form="a folder of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
+            help="the same for a CTC model of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
+            check="conch.families.ctc.folder:check_ctc",
+            networks="conch.families.ctc.folder:networks_of_ctc",
+        ),
+    ),
+    decoders=(
+        Decoder(
+            name="ctc",
+            components=OFFLINE,
+            live=LIVE,
+            live_when={"lm_fusion": True},
+            defaults=_DEFAULTS,
+            presets={
+                "balanced": {"lm_fusion": True},
+                "best": {"lm_fusion": True, "attention_rescore": True},
+            },
+            # Of rescoring as of fusion: its lists have other spellings, hardly other words.
+            weights={
+                ("fusion",): {"lm": 0.8, "word_bonus": 1.5},
+                ("ngram",): {"lm": 0.8, "word_bonus": 1.5},
+                ("neural",): {"lm": 0.8, "word_bonus": 1.5},
+                ("attention",): {"attention": 1.0},
+                ("attention", "ngram"): {"lm": 0.8, "attention": 1.0, "word_bonus": 1.5},
+                ("attention", "neural"): {"lm": 0.8, "attention": 1.0, "word_bonus": 1.5},
+            },
+        ),
+        Decoder(
+            name="wfst",
+            components=OFFLINE,
+            live=LIVE,
+            has_language_model=True,
+            defaults=_DEFAULTS,
+            presets={
+                "balanced": {"rescore": True},
+                "best": {"rescore": True, "attention_rescore": True},
+            },
+            weights={
+                ("ngram",): {"lm": 1.0, "word_bonus": -1.0},
+                ("neural",): {"lm": 1.2, "word_bonus": -1.5},
+                ("attention",): {"attention": 3.0, "word_bonus": -1.5},
+                ("attention", "ngram"): {"lm": 1.6, "attention": 2.75, "word_bonus": -0.5},
+                ("attention", "neural"): {"lm": 1.2, "attention": 2.5, "word_bonus": -1.0},
+            },
+        ),
+    ),
+    options=CtcOptions,
+    rules=(
+        Rule(
+            {"lattice": True, "mode": "streaming"},
+            "option 'lattice' goes with recordings and mode two_pass, not streaming: there the "
+            "words are final before an utterance ends",
+        ),
+        Rule(
+            {"rescore": True, "decoder": "ctc", "lm_fusion": True},
+            "option 'rescore' is for texts that the language model has not seen yet; with "
+            "lm_fusion it has",
+        ),
+        Rule(
+            {"rescore": True, "decoder": "wfst", "mode": "streaming"},
+            "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there the "
+            "words are stable before an utterance can be rescored",
+        ),
+    ),
+    needs=(
+        Need(
+            components=OFFLINE, when={"ctc_rescore": True, "mode": "offline"}, purpose="rescoring"
+        ),
+        # A live stream has heard its audio before.
+        Need(components=("ctc_decoder",), when={"ctc_rescore": True}, purpose="rescoring"),
+    ),
+    warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
+    hooks=FamilyHooks(
+        recognisers=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CTC"),
+        first_passes=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CtcFirstPass"),
+        second_opinion="wfst",
+        score_texts=(
+            ScorerHook(
+                function="conch.families.ctc.recogniser:scores",
+                when={"ctc_rescore": True},
+                score="ctc_score",
+            ),
+        ),
+    ),
+)

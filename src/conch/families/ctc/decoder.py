@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from conch.cache import cached, digest_of
-from conch.component import Outputs, Row, bytes_array
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row, bytes_array
 from conch.decoding.beam import BeamSearch
 from conch.decoding.forward import text_scores
 from conch.decoding.fusion import load_fused_language_model
@@ -43,7 +42,7 @@ from conch.decoding.utterance_search import (
 from conch.decoding.vocab import OutputUnits, vocab_of
 from conch.families.ctc import WEIGHTS
 from conch.families.ctc.vocabulary import read_vocabulary
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword, as_ctc_writes
 
@@ -156,10 +155,10 @@ class CtcDecoder:
             return {"text_scores": scores.astype(np.float32)}
         search = self.new_search(row.parameters)
         search.advance(log_probs)
-        found = self.outputs(search.nbest(nbest_count(row.parameters), is_final=True))
+        outputs = self.outputs(search.nbest(nbest_count(row.parameters), is_final=True))
         if isinstance(search, GraphUtterance) and search.has_lattice:
-            return {**found, "lattice": bytes_array([search.lattice_text()])}
-        return found
+            return {**outputs, "lattice": bytes_array([search.lattice_text()])}
+        return outputs
 
     def _writes_none(self, texts: Sequence[str]) -> bool:
         """Return whether an export has units for none of the words, but for bytes of them."""
@@ -217,8 +216,8 @@ class CtcDecoder:
     ) -> list[Exception | None]:
         return [_error(search, item) for search, item in zip(searches, frames, strict=True)]
 
-    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        return outputs_of(found, self._frame_s)
+    def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
+        return outputs_of(hypotheses, self._frame_s)
 
 
 def _error(search: UtteranceSearch, frames: FloatArray) -> Exception | None:

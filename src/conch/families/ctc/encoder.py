@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.component import Array
-from conch.component.arrays import FloatArray
+from conch.catalogue.exports import AcousticEncoder, check_precision
+from conch.component import SAMPLE_RATE, Array, FloatArray, log_softmax
 from conch.component.features import HISTORY, streaming_log_mel
-from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
-from conch.families.ctc.exported import CtcExport, CtcExportLive, opened_folder, speech_outputs
+from conch.families.ctc.folder import CtcFolder
 from conch.families.ctc.onnx_model import Caches, CtcGraph
-from conch.families.search.graphs import LiveConfig, RecordingsConfig
-from conch.families.search.live import StreamEncoder
-from conch.families.search.recordings import RecordingEncoder
+from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
+from conch.families.search.graphs import EncoderGraph, FolderConfig, LiveConfig, RecordingsConfig
+from conch.families.search.live import LiveEncoder, StreamEncoder, encode_ready
+from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.wire.errors import ConfigError
 
 _WARM_BATCH, _WARM_STEPS = 2, 3
@@ -72,8 +72,8 @@ class CtcStream:
 
 def streaming_encoder(config: CtcStreamingEncoderConfig) -> "CtcStreamingEncoder | CtcExportLive":
     """Return the encoder of Conch's recipe, or that of a folder."""
-    if found := opened_folder(config):
-        return CtcExportLive(found, config.threads, config.stream_ttl_s)
+    if model := opened_folder(config):
+        return CtcExportLive(model, config.threads, config.stream_ttl_s)
     return CtcStreamingEncoder(config)
 
 
@@ -109,13 +109,7 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
 
     def encode(self, streams: Sequence[CtcStream], /) -> list[FloatArray]:
         """Return log probabilities of each stream, float32 `[frames, units]`."""
-        nothing = np.zeros((0, len(self._graph.vocabulary.texts)), np.float32)
-        found = [[nothing] for _ in streams]
-        while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
-            log_probs = self._step([streams[place] for place in ready])
-            for place, item in zip(ready, log_probs, strict=True):
-                found[place].append(item)
-        return [np.concatenate(items) for items in found]
+        return encode_ready(streams, self._step, len(self._graph.vocabulary.texts))
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
         return super().outputs(frames) | speech_outputs(frames, self._silent, self._frame)
@@ -143,7 +137,65 @@ class CtcEncoderConfig(RecordingsConfig):
 
 class CtcEncoder(RecordingEncoder):
     def __init__(self, config: CtcEncoderConfig) -> None:
-        found = opened_folder(config)
-        hears = CtcExport(found, config.threads) if found else CtcGraph(config, is_whole=True)
-        self.vocabulary = hears.vocabulary
-        super().__init__(hears, "log_probs", config.max_padding, config.max_batch_s)
+        model = opened_folder(config)
+        encoder = CtcExport(model, config.threads) if model else CtcGraph(config, is_whole=True)
+        self.vocabulary = encoder.vocabulary
+        super().__init__(encoder, "log_probs", config.max_padding, config.max_batch_s)
+
+
+def opened_folder(config: FolderConfig) -> CtcFolder | None:
+    """Return the folder that the parameter `model` names; None for a graph of Conch's recipe."""
+    if not is_folder(config.model):
+        return None
+    if config.device != "cpu":
+        raise ConfigError(f"{config.model} is a folder of CTC, which runs on a CPU alone")
+    check_precision(config.precision)
+    return read_folder(config.model, config.precision)
+
+
+class CtcExport(ExportedEncoder):
+    def __init__(self, model: CtcFolder, threads: int) -> None:
+        self.vocabulary, self._blank = vocabulary_of_folder(model), model.blank
+        super().__init__(_graph(model.recordings, threads))
+
+    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+        """Return log probabilities, those of the blank first."""
+        size = len(self.vocabulary.texts)
+        return [_blank_first(item, self._blank, size) for item in super().encode(waveforms)]
+
+
+class CtcExportLive(LiveEncoder):
+    def __init__(self, model: CtcFolder, threads: int, stream_ttl_s: float) -> None:
+        vocabulary, self._blank = vocabulary_of_folder(model), model.blank
+        self._silent = vocabulary.silent
+        self._size, self._frame = len(vocabulary.texts), model.frame_ms * SAMPLE_RATE // 1000
+        graph = _graph(model.live, threads) if model.live else None
+        super().__init__(graph, "log_probs", "ctc", str(model.folder), stream_ttl_s)
+
+    def outputs(self, frames: FloatArray) -> dict[str, Array]:
+        log_probs = _blank_first(frames, self._blank, self._size)
+        return super().outputs(log_probs) | speech_outputs(log_probs, self._silent, self._frame)
+
+
+def speech_outputs(
+    log_probs: FloatArray, silent: Sequence[int], frame_samples: int
+) -> dict[str, Array]:
+    """Return the speech outputs of live audio; `log_probs` are float32 `[frames, units]`."""
+    return {
+        "speech_probs": 1 - np.exp(log_probs[:, silent]).sum(axis=1),
+        "frame_samples": np.array([frame_samples], np.int32),
+    }
+
+
+def _graph(encoder: AcousticEncoder, threads: int) -> EncoderGraph:
+    return EncoderGraph(encoder, "the CTC model", threads)
+
+
+def _blank_first(written: FloatArray, blank: int, size: int) -> FloatArray:
+    """Return log probabilities `[frames, units]` of what a network writes, the blank first."""
+    if not len(written):
+        return np.zeros((0, size), np.float32)
+    log_probs = log_softmax(written)
+    if not blank:
+        return log_probs
+    return np.concatenate([log_probs[:, blank, None], np.delete(log_probs, blank, 1)], axis=1)

@@ -21,7 +21,7 @@ from conch.catalogue.exports import (
     with_caches,
 )
 from conch.catalogue.onnx_header import GraphHeader
-from conch.families.ctc.declaration import LIVE
+from conch.families.ctc import LIVE
 
 ICEFALL = ("zipformer2_ctc", "zipformer2")
 NEMO = ("EncDecCTCModelBPE", "EncDecCTCModel", "EncDecHybridRNNTCTCBPEModel")
@@ -34,7 +34,7 @@ _PADDING = ("<pad>", "<PAD>")
 _BRACKETED = re.compile(r"\[([A-Z]+)\]")
 """A symbol that is no text, as `[PAD]`."""
 _OTHERS = ("fp16", "q4", "bnb4", "uint8")
-"""In the names of files with weights of other kinds, which are left out."""
+"""Marks in the names of files with other weights, which are left out."""
 _WAVEFORM_FRAME = 320
 """Samples of a frame of wav2vec2 and its like."""
 
@@ -42,7 +42,7 @@ _WAVEFORM_FRAME = 320
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcFolder:
     folder: Path
-    kind: str
+    model_type: str
     """Name in the metadata, or what the model takes."""
     recordings: AcousticEncoder
     live: AcousticEncoder | None
@@ -53,26 +53,24 @@ class CtcFolder:
 
     @property
     def frame_ms(self) -> int:
-        is_waveform = self.recordings.features == "waveform"
-        return (
-            self.recordings.subsampling // 16 if is_waveform else self.recordings.subsampling * 10
-        )
+        subsampling = self.recordings.subsampling
+        return subsampling // 16 if self.recordings.features == "waveform" else subsampling * 10
 
 
 def check_ctc(folder: Path) -> ModelSummary:
-    found = read_ctc(folder)
+    model = read_ctc(folder)
     return ModelSummary(
         None,
         size_of(folder),
-        family=f"CTC ({found.kind})" if found.kind else "CTC",
-        features=found.recordings.takes,
-        units=len(found.tokens),
-        is_live=found.live is not None,
+        family=f"CTC ({model.model_type})" if model.model_type else "CTC",
+        features=model.recordings.takes,
+        units=len(model.tokens),
+        is_live=model.live is not None,
     )
 
 
 def networks_of_ctc(folder: Path) -> tuple[OnnxNetwork, ...]:
-    found = read_ctc(folder)
+    model = read_ctc(folder)
     return tuple(
         OnnxNetwork(
             part="streaming" if encoder.is_live else "model",
@@ -81,7 +79,7 @@ def networks_of_ctc(folder: Path) -> tuple[OnnxNetwork, ...]:
             takes=f"{encoder.takes}: {encoder.settings}",
             keeper=LIVE[0] if encoder.is_live else "",
         )
-        for encoder in {item.path: item for item in (found.recordings, found.live) if item}.values()
+        for encoder in {item.path: item for item in (model.recordings, model.live) if item}.values()
     )
 
 
@@ -132,11 +130,11 @@ def _folder(
                 f"its {first.path.name} has a frame for {first.subsampling} of what it hears and "
                 f"its {other.path.name} for {other.subsampling}: they are of different models"
             )
-    kind = first.header.metadata.get("model_type", "")
-    is_nemo = kind in NEMO
+    model_type = first.header.metadata.get("model_type", "")
+    is_nemo = model_type in NEMO
     if width and isinstance(width[0], int):
         size = width[0]
-    elif kind == WENET or is_nemo:
+    elif model_type == WENET or is_nemo:
         size = whole_number(first.header, first.path, "vocab_size") + is_nemo
     else:
         raise UnfitModelError(f"its {first.path.name} does not say how many units it writes")
@@ -152,7 +150,7 @@ def _folder(
     check_distinct(symbols, tokens.name)
     return CtcFolder(
         folder=folder,
-        kind=kind or ("waveform" if first.features == "waveform" else ""),
+        model_type=model_type or ("waveform" if first.features == "waveform" else ""),
         recordings=first,
         live=encoders[-1] if encoders[-1].is_live else None,
         tokens=symbols,
@@ -164,11 +162,11 @@ def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     if path.name == TOKENS:
         return read_symbols(path, size, part)
     what = "list of symbols with numbers"
-    found = read_json(path, dict, what)
-    for text, unit in found.items():
+    entries = read_json(path, dict, what)
+    for text, unit in entries.items():
         if not isinstance(unit, int):
             raise UnfitModelError(f"its {path.name} is no {what}: {text!r:.40} has {unit!r:.40}")
-    numbers = {unit: text for text, unit in found.items()}
+    numbers = {unit: text for text, unit in entries.items()}
     if sorted(numbers) != [*range(size)]:
         raise UnfitModelError(
             f"its {path.name} has {len(numbers)} units and its {part} writes {size}: they are of "
@@ -179,18 +177,18 @@ def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
 
 
 def _pad_tokens(folder: Path) -> list[str]:
-    """Return what the files of a tokenizer call the padding, as symbols are kept here."""
-    found = []
+    """Return the padding tokens of a tokenizer's files, in the form of symbols here."""
+    tokens = []
     for name in _TOKENIZERS:
         for path in files_in(folder, name):
             token = read_json(path, dict, "JSON object").get("pad_token")
             token = token.get("content") if isinstance(token, dict) else token
-            found.append(_BRACKETED.sub(r"<\1>", str(token)))
-    return found
+            tokens.append(_BRACKETED.sub(r"<\1>", str(token)))
+    return tokens
 
 
 def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
-    kind, x = header.metadata.get("model_type", ""), header.inputs[0]
+    model_type, x = header.metadata.get("model_type", ""), header.inputs[0]
     if len(x.dims) == 2 and len(header.inputs) == 1:
         return AcousticEncoder(
             path=path,
@@ -201,29 +199,31 @@ def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
             takes_batches=False,
             subsampling=_WAVEFORM_FRAME,
         )
-    if kind in ICEFALL:
+    if model_type in ICEFALL:
         return read_encoder(path, header)
-    if kind == WENET:
+    if model_type == WENET:
         return _wenet(path, header)
-    if kind in NEMO:
+    if model_type in NEMO:
         return read_nemo_encoder(path, header)
     known = ", ".join(filter(None, (*ICEFALL, WENET, *NEMO)))
-    raise UnfitModelError(f"its {path.name} has model_type {kind!r:.60}; those served are {known}")
+    raise UnfitModelError(
+        f"its {path.name} has model_type {model_type!r:.60}; those served are {known}"
+    )
 
 
 def _normalises(folder: Path) -> bool:
     """Return whether a waveform is normalised: not where its `preprocessor_config.json` says so."""
-    found = files_in(folder, _PREPROCESSOR) or files_in(folder.parent, _PREPROCESSOR)
-    return not (found and read_json(found[0], dict, "JSON object").get("do_normalize") is False)
+    files = files_in(folder, _PREPROCESSOR) or files_in(folder.parent, _PREPROCESSOR)
+    return not (files and read_json(files[0], dict, "JSON object").get("do_normalize") is False)
 
 
 def _wenet(path: Path, header: GraphHeader) -> AcousticEncoder:
     subsampling = whole_number(header, path, "subsampling_factor")
-    found = AcousticEncoder(
+    encoder = AcousticEncoder(
         path=path,
         header=header,
         features="kaldi of 16 bits",
         takes_batches=False,
         subsampling=subsampling,
     )
-    return with_caches(found, "attn_cache", "conv_cache") if len(header.outputs) > 2 else found
+    return with_caches(encoder, "attn_cache", "conv_cache") if len(header.outputs) > 2 else encoder

@@ -31,7 +31,7 @@ QUANTIZED = """
     zero = Constant <value = uint8 {128}> ()
     quantized = QuantizeLinear (scaled, one, zero)
 """
-"""How the function makes uint8 `quantized` of float32 `rows`: each has a scale of its own.
+"""Operators from float32 `rows` to uint8 `quantized`, each row with a scale of its own.
 
 Unsigned around 128: x86 multiplies that many times as fast as signed activations."""
 _IN_FLOAT = f"""
@@ -90,7 +90,7 @@ def _rewritten(proto: onnx.ModelProto, *, is_whole: bool) -> onnx.ModelProto:
             function.CopyFrom(onnx.parser.parse_function(_PRODUCT))
     proto.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
     nodes = [*proto.graph.node]
-    (seen,) = (place for place, node in enumerate(nodes) if node.op_type == "And")
+    (seen,) = (index for index, node in enumerate(nodes) if node.op_type == "And")
     mask = "mask_of_attention"
     cast = helper.make_node("Cast", nodes[seen].output, [mask], to=TensorProto.INT32)
     nodes.insert(seen + 1, cast)

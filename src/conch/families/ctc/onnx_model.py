@@ -9,7 +9,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.cache import cached, digest_of
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig, existing
@@ -116,9 +116,8 @@ class CtcGraph:
         """Return the log probabilities of whole utterances in full context; see `step`."""
         feed = {"features": features, "lens": lens}
         caches = self.empty_caches(len(features), 0)
-        (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
-        log_probs: FloatArray = found
-        return log_probs
+        (output,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
+        return np.asarray(output)
 
 
 def _open_on_cpu(

@@ -5,7 +5,7 @@ The option `decoder` names the search. component_models/README.md has the tensor
 
 from conch.bls.calls import Calls
 from conch.component import bytes_array
-from conch.families.ctc.declaration import LIVE, OFFLINE
+from conch.families.ctc import LIVE, OFFLINE
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import SearchRecogniser
 from conch.recognition.hooks import Encodings

@@ -43,10 +43,10 @@ def read_folder(model: str, precision: str = "float32") -> CtcFolder:
         raise ConfigError(f"{model} is no CTC model: {error}") from None
 
 
-def vocabulary_of_folder(found: CtcFolder) -> OutputUnits:
-    tokens, blank = found.tokens, found.blank
+def vocabulary_of_folder(model: CtcFolder) -> OutputUnits:
+    tokens, blank = model.tokens, model.blank
     return exported_vocabulary(
-        (tokens[blank], *tokens[:blank], *tokens[blank + 1 :]), found.frame_ms
+        (tokens[blank], *tokens[:blank], *tokens[blank + 1 :]), model.frame_ms
     )
 
 

@@ -25,7 +25,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import GraphHeader, read_pieces
-from conch.families.funasr.declaration import LIVE
+from conch.families.funasr import LIVE
 
 MVN, CONFIG, TOKEN_LIST, PIECES = "am.mvn", "config.yaml", "tokens.json", "*.bpe.model"
 EMBEDDER = "model_eb"
@@ -36,16 +36,16 @@ _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shif
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontEnd:
+class LowRateFeatures:
     num_mels: int
     window: int
     """Frames of 10 ms in a joined one."""
     shift: int
     """Frames of 10 ms from one to the next."""
     neg_mean: tuple[float, ...]
-    """What is added to each feature, `[window * num_mels]`."""
+    """Summand of each feature, `[window * num_mels]`."""
     inv_stddev: tuple[float, ...]
-    """What each feature is multiplied by after that, `[window * num_mels]`."""
+    """Factor of each feature after the addition, `[window * num_mels]`."""
 
     @property
     def in_words(self) -> str:
@@ -56,14 +56,14 @@ class FrontEnd:
 class FunasrFolder:
     network: Path
     header: GraphHeader
-    front_end: FrontEnd
+    front_end: LowRateFeatures
     tokens: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paraformer(FunasrFolder):
+class ParaformerFolder(FunasrFolder):
     num_ends: int
-    """Units behind the text that the model was taught to find."""
+    """Units behind the text, which the model was trained to find."""
     embedder: Path | None
     """The network that reads hotwords; None for a model without them."""
 
@@ -74,7 +74,7 @@ class Paraformer(FunasrFolder):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SenseVoice(FunasrFolder):
+class SenseVoiceFolder(FunasrFolder):
     languages: Mapping[str, int]
     """Numbers of the languages, and of auto."""
     text_forms: tuple[int, int]
@@ -82,15 +82,15 @@ class SenseVoice(FunasrFolder):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineParaformer(FunasrFolder):
+class OnlineParaformerFolder(FunasrFolder):
     """An online Paraformer, whose encoder takes the features."""
 
     decoder: Path
     decoder_header: GraphHeader
     size: int
-    """Values of what the encoder hears in a frame."""
+    """Values of an encoder's frame."""
     caches: tuple[tuple[int, ...], ...]
-    """Shapes of what the decoder keeps of a stream."""
+    """Shapes of the decoder's caches."""
 
 
 Folder = TypeVar("Folder", bound=FunasrFolder)
@@ -100,79 +100,79 @@ that in int8. Any other folder is an `UnfitModelError`."""
 
 
 def check_paraformer(folder: Path) -> ModelSummary:
-    found = read_paraformer(folder, "float32")
-    name = "Paraformer with times of words" if found.says_times else "Paraformer"
-    return _found(folder, found, name)
+    model = read_paraformer(folder, "float32")
+    name = "Paraformer with times of words" if model.says_times else "Paraformer"
+    return _summary(folder, model, name)
 
 
 def check_sense_voice(folder: Path) -> ModelSummary:
-    found = read_sense_voice(folder, "float32")
-    return replace(_found(folder, found, "SenseVoice"), languages=len(found.languages) - 1)
+    model = read_sense_voice(folder, "float32")
+    return replace(_summary(folder, model, "SenseVoice"), languages=len(model.languages) - 1)
 
 
 def check_online_paraformer(folder: Path) -> ModelSummary:
-    found = read_online_paraformer(folder, "float32")
-    return replace(_found(folder, found, "online Paraformer"), is_live=True)
+    model = read_online_paraformer(folder, "float32")
+    return replace(_summary(folder, model, "online Paraformer"), is_live=True)
 
 
 def networks_of_paraformer(folder: Path) -> tuple[OnnxNetwork, ...]:
-    found = read_paraformer(folder, "float32")
-    if not found.embedder:
-        return (_network_of(found, "model"),)
+    model = read_paraformer(folder, "float32")
+    if not model.embedder:
+        return (_network_of(model, "model"),)
     embedder = OnnxNetwork(
         part="hotwords",
-        path=found.embedder,
-        header=header_of(found.embedder),
+        path=model.embedder,
+        header=header_of(model.embedder),
         takes="units of phrases, 10 of each with zeros behind them, and <s> alone as the last one; "
         "the model takes what it gives for the last unit of each as bias_embed",
     )
-    return _network_of(found, "model"), embedder
+    return _network_of(model, "model"), embedder
 
 
 def networks_of_sense_voice(folder: Path) -> tuple[OnnxNetwork, ...]:
-    found = read_sense_voice(folder, "float32")
-    numbers = ", ".join(f"{name} {number}" for name, number in found.languages.items())
-    plain, written = found.text_forms
+    model = read_sense_voice(folder, "float32")
+    numbers = ", ".join(f"{name} {number}" for name, number in model.languages.items())
+    plain, written = model.text_forms
     more = f"; languages {numbers}; textnorm {written} with punctuation and digits, {plain} without"
-    return (_network_of(found, "model", more),)
+    return (_network_of(model, "model", more),)
 
 
 def networks_of_online_paraformer(folder: Path) -> tuple[OnnxNetwork, ...]:
-    found = read_online_paraformer(folder, "float32")
+    model = read_online_paraformer(folder, "float32")
     more = (
-        f"; times the root of {found.size}, plus the positions; with the frames of the last chunk"
+        f"; times the root of {model.size}, plus the positions; with the frames of the last chunk"
     )
     decoder = OnnxNetwork(
         part="decoder",
-        path=found.decoder,
-        header=found.decoder_header,
+        path=model.decoder,
+        header=model.decoder_header,
         takes="what the encoder finds, and caches",
         keeper=LIVE[1],
     )
-    return _network_of(found, "encoder", more), decoder
+    return _network_of(model, "encoder", more), decoder
 
 
-def _network_of(found: FunasrFolder, part: str, more: str = "") -> OnnxNetwork:
+def _network_of(model: FunasrFolder, part: str, more: str = "") -> OnnxNetwork:
     takes = (
-        f"{found.front_end.in_words}: windows of 25 ms (hamming), filters from 20 to 8000 Hz, no "
+        f"{model.front_end.in_words}: windows of 25 ms (hamming), filters from 20 to 8000 Hz, no "
         "dither, samples in [-32768, 32767]; plus the means of am.mvn or neg_mean, times its "
         "deviations or inv_stddev"
     )
-    return OnnxNetwork(part=part, path=found.network, header=found.header, takes=takes + more)
+    return OnnxNetwork(part=part, path=model.network, header=model.header, takes=takes + more)
 
 
-def _found(folder: Path, found: FunasrFolder, family: str) -> ModelSummary:
+def _summary(folder: Path, model: FunasrFolder, family: str) -> ModelSummary:
     return ModelSummary(
         None,
         size_of(folder),
         family=family,
-        features=found.front_end.in_words,
-        units=len(found.tokens),
+        features=model.front_end.in_words,
+        units=len(model.tokens),
     )
 
 
 @readable()
-def read_paraformer(folder: Path, precision: str) -> Paraformer:
+def read_paraformer(folder: Path, precision: str) -> ParaformerFolder:
     """Return what the folder of a Paraformer holds; see `Reader`.
 
     It has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or `tokens.txt` and
@@ -184,7 +184,7 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
     num_inputs = 3 if embedder else 2
     network, header = _network(folder, precision, "Paraformer", ("paraformer", num_inputs, 2))
     front_end, conf = _front_end(folder, network, header)
-    return Paraformer(
+    return ParaformerFolder(
         network=network,
         header=header,
         front_end=front_end,
@@ -195,7 +195,7 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
 
 
 @readable()
-def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
+def read_sense_voice(folder: Path, precision: str) -> SenseVoiceFolder:
     """Read a folder as that of a Paraformer, or one with symbols in a `.bpe.model`."""
     network, header = _network(folder, precision, "SenseVoice", ("sense_voice_ctc", 4, 1))
     front_end, _ = _front_end(folder, network, header)
@@ -206,7 +206,7 @@ def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
         is_there = key in header.metadata
         return whole_number(header, network, key, least=0) if is_there else default
 
-    return SenseVoice(
+    return SenseVoiceFolder(
         network=network,
         header=header,
         front_end=front_end,
@@ -217,7 +217,7 @@ def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
 
 
 @readable()
-def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
+def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformerFolder:
     """Read a Paraformer's folder with `decoder.onnx` too; `model.onnx` may be `encoder.onnx`."""
     names = ("encoder", "decoder") if files_in(folder, "*encoder*.onnx") else ("model", "decoder")
     network, decoder = (chosen_file(folder, name, precision) for name in names)
@@ -242,7 +242,7 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
     ]
     if any(len(shape) != 2 for shape in caches):
         raise UnfitModelError(f"its {decoder.name} does not say how much it keeps of a stream")
-    return OnlineParaformer(
+    return OnlineParaformerFolder(
         network=network,
         decoder=decoder,
         header=header,
@@ -267,14 +267,15 @@ def _network(
             (folder / MVN).is_file() / 2,
         )
     header = header_of(network)
-    kind, num_inputs, num_outputs = wanted
-    found = header.metadata.get("model_type", kind)
+    expected, num_inputs, num_outputs = wanted
+    model_type = header.metadata.get("model_type", expected)
     names = ", ".join(item.name for item in header.inputs)
-    if found != kind or len(header.inputs) != num_inputs or len(header.outputs) < num_outputs:
+    fits = len(header.inputs) == num_inputs and len(header.outputs) >= num_outputs
+    if model_type != expected or not fits:
         raise UnfitModelError(
-            f"its {network.name} is of type {found!r:.40}, takes {names:.200} and gives "
-            f"{len(header.outputs)} outputs; a {name} is of type {kind}, takes {num_inputs} inputs "
-            f"and gives {num_outputs} or more",
+            f"its {network.name} is of type {model_type!r:.40}, takes {names:.200} and gives "
+            f"{len(header.outputs)} outputs; a {name} is of type {expected}, takes {num_inputs} "
+            f"inputs and gives {num_outputs} or more",
             0,
         )
     return network, header
@@ -289,7 +290,9 @@ def _width(network: Path, header: GraphHeader) -> int | None:
     return whole_number(header, network, "vocab_size") if has_metadata else None
 
 
-def _front_end(folder: Path, network: Path, header: GraphHeader) -> tuple[FrontEnd, dict[str, Any]]:
+def _front_end(
+    folder: Path, network: Path, header: GraphHeader
+) -> tuple[LowRateFeatures, dict[str, Any]]:
     """Return how features are made, and what `config.yaml` says; nothing of metadata."""
     x = header.inputs[0]
     size = x.dims[-1] if len(x.dims) == 3 and isinstance(x.dims[-1], int) else 0
@@ -318,8 +321,8 @@ def _front_end(folder: Path, network: Path, header: GraphHeader) -> tuple[FrontE
             for key, default in (("lfr_m", 1), ("lfr_n", 1), ("n_mels", 80))
         )
         where, text = f"its {MVN}", (folder / MVN).read_text("utf-8", "replace")
-        found = (re.search(rf"<{key}>.*?\[(.*?)\]", text, re.S) for key in ("AddShift", "Rescale"))
-        texts = [item[1] if item else "" for item in found]
+        parts = (re.search(rf"<{key}>.*?\[(.*?)\]", text, re.S) for key in ("AddShift", "Rescale"))
+        texts = [part[1] if part else "" for part in parts]
     means = [_floats(item, where) for item in texts]
     wanted = window * num_mels
     if [*map(len, means)] != [wanted, wanted] or size not in (0, wanted):
@@ -328,16 +331,16 @@ def _front_end(folder: Path, network: Path, header: GraphHeader) -> tuple[FrontE
             f"takes {size or 'any'} features, and {window} frames of {num_mels} filters are "
             f"{wanted}: they are of different models"
         )
-    return FrontEnd(
+    return LowRateFeatures(
         num_mels=num_mels, window=window, shift=shift, neg_mean=means[0], inv_stddev=means[1]
     ), conf
 
 
 def _config(path: Path) -> dict[str, Any]:
-    found = read_yaml(path)
-    if not isinstance(found.get("frontend_conf"), dict):
+    config = read_yaml(path)
+    if not isinstance(config.get("frontend_conf"), dict):
         raise UnfitModelError(f"its {path.name} has no frontend_conf")
-    return found
+    return config
 
 
 def _number(conf: Any, key: str, default: int, least: int = 0) -> int:

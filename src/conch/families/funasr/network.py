@@ -4,35 +4,34 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray
+from conch.component import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
 from conch.component.onnx import open_network, run_options, session_options
-from conch.families.funasr.folder import Folder, FrontEnd, FunasrFolder, Reader
+from conch.families.funasr.folder import Folder, FunasrFolder, LowRateFeatures, Reader
 from conch.families.search.graphs import TYPES, NamesFolder, folder_of
 
 _FULL_SCALE = 32768
 """Sample of the value 1 in these models."""
 
 
-def features_of(front_end: FrontEnd, waveform: FloatArray) -> FloatArray:
+def features_of(front_end: LowRateFeatures, waveform: FloatArray) -> FloatArray:
     """Return float32 `[ceil(frames / shift), window * num_mels]` at 16 kHz; none below 25 ms."""
     frames = fbank_of(front_end).whole(waveform)
     return normalised(front_end, joined(frames, front_end.window, front_end.shift))
 
 
-def fbank_of(front_end: FrontEnd) -> KaldiFbank:
+def fbank_of(front_end: LowRateFeatures) -> KaldiFbank:
     """Return the frames of a new stream of samples in [-1, 1]."""
     options = default_options(front_end.num_mels)
     options.frame_opts.window_type = "hamming"
     return KaldiFbank(front_end.num_mels, options, _FULL_SCALE)
 
 
-def normalised(front_end: FrontEnd, frames: FloatArray) -> FloatArray:
+def normalised(front_end: LowRateFeatures, frames: FloatArray) -> FloatArray:
     """Return joined frames, float32 `[frames, window * num_mels]`, as the model takes them."""
     settings = front_end.neg_mean, front_end.inv_stddev
     mean, scale = (np.array(item, np.float32) for item in settings)
-    found: FloatArray = (frames + mean) * scale
-    return found
+    return np.asarray((frames + mean) * scale)
 
 
 def joined(frames: FloatArray, window: int, shift: int) -> FloatArray:
@@ -47,23 +46,22 @@ def joined(frames: FloatArray, window: int, shift: int) -> FloatArray:
     if not count:
         return np.zeros((0, window * size), np.float32)
     starts = np.arange(0, count, shift)[:, None] - (window - 1) // 2
-    places = np.clip(starts + np.arange(window), 0, count - 1)
-    found: FloatArray = frames[places].reshape(len(starts), window * size)
-    return found
+    rows = np.clip(starts + np.arange(window), 0, count - 1)
+    return np.asarray(frames[rows].reshape(len(starts), window * size))
 
 
-def opened_folder(config: NamesFolder, kind: str, read: Reader[Folder]) -> Folder:
-    return folder_of(config, kind, f"holds no {kind}", read)
+def opened_folder(config: NamesFolder, flag: str, read: Reader[Folder]) -> Folder:
+    return folder_of(config, flag, f"holds no {flag}", read)
 
 
 class LowRateNetwork:
     """Runs one segment at a time: a padded row would be another text where two units are close."""
 
-    def __init__(self, found: FunasrFolder, threads: int) -> None:
-        self._front_end = found.front_end
-        self._inputs = found.header.inputs
+    def __init__(self, model: FunasrFolder, threads: int) -> None:
+        self._front_end = model.front_end
+        self._inputs = model.header.inputs
         options = session_options(threads, keeps_memory=False)
-        self._session = open_network("a network of FunASR", found.network, options)
+        self._session = open_network("a network of FunASR", model.network, options)
         self._once = run_options()
 
     def run(self, waveform: FloatArray, *more: int | FloatArray) -> Sequence[Array]:
@@ -78,5 +76,5 @@ class LowRateNetwork:
         feed: dict[str, Array] = {x.name: features[None]}
         for item, value in zip(others, (len(features), *more), strict=True):
             feed[item.name] = np.array([value], TYPES.get(item.element_type, np.float32))
-        found: Sequence[Array] = self._session.run(None, feed, self._once)
-        return found
+        outputs: Sequence[Array] = self._session.run(None, feed, self._once)
+        return outputs

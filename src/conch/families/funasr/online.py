@@ -1,4 +1,4 @@
-"""Online Paraformer: live audio to units, chunk by chunk, as sherpa-onnx does it.
+"""Online Paraformer: the components for segments and for live audio, as sherpa-onnx computes them.
 
 A chunk has ten joined frames, with five before it and three behind. The weights of those inside are
 summed up (continuous integrate-and-fire, https://arxiv.org/abs/1905.11235): a frame in which the
@@ -6,22 +6,26 @@ sum passes 1 has found a unit, which the decoder names.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import FloatArray, IntArray, log_softmax
+from conch.component import SAMPLE_RATE, FloatArray, IntArray, Outputs, Row, log_softmax
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.onnx import open_network, session_options
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.funasr import folder
-from conch.families.funasr.declaration import ONLINE, UNITS
-from conch.families.funasr.folder import read_online_paraformer
+from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
+from conch.decoding.rows import checked_frames, outputs_of
+from conch.families.funasr import ONLINE, UNITS
+from conch.families.funasr.folder import OnlineParaformerFolder, read_online_paraformer
 from conch.families.funasr.network import fbank_of, normalised, opened_folder
-from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter
+from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter, has_spaces, words_of_units
 from conch.families.search.graphs import DecoderConfig, LiveConfig
-from conch.families.search.live import StreamEncoder
+from conch.families.search.live import StreamEncoder, encode_ready
+from conch.wire.errors import InvalidRequestError
+from conch.wire.joining import joined_text
+from conch.wire.languages import check_language
 
 LEFT, CHUNK, RIGHT = 5, 10, 3
 """Joined frames before, in and behind a chunk."""
@@ -30,15 +34,15 @@ _TAIL_S = 0.9
 
 
 class OnlineNetworks:
-    def __init__(self, found: folder.OnlineParaformer, threads: int) -> None:
-        self.front_end = found.front_end
+    def __init__(self, model: OnlineParaformerFolder, threads: int) -> None:
+        self.front_end = model.front_end
         self.frame_s = self.front_end.shift * FRAME_S
-        self.scale = np.float32(math.sqrt(found.size))
-        self.caches, self.size = found.caches, found.size
+        self.scale = np.float32(math.sqrt(model.size))
+        self.caches, self.size = model.caches, model.size
         options = session_options(threads, keeps_memory=False)
         self._encoder, self._decoder = (
             open_network(f"the {name} of an online Paraformer", path, options)
-            for name, path in (("encoder", found.network), ("decoder", found.decoder))
+            for name, path in (("encoder", model.network), ("decoder", model.decoder))
         )
         networks = self._encoder, self._decoder
         self._inputs = [[item.name for item in network.get_inputs()] for network in networks]
@@ -46,7 +50,7 @@ class OnlineNetworks:
         # A product of int8 depends on all rows of a batch.
         self.is_one_by_one = any(
             header.is_int8 or isinstance(header.inputs[0].dims[0], int)
-            for header in (found.header, found.decoder_header)
+            for header in (model.header, model.decoder_header)
         )
 
     def encode(self, features: Sequence[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
@@ -56,18 +60,18 @@ class OnlineNetworks:
         states, _, weights, *_ = self._encoder.run(None, feed)
         return [*zip(states, weights, strict=True)]
 
-    def decode(self, jobs: Sequence[tuple["OnlineStream", "Chunk"]]) -> None:
+    def decode(self, jobs: Sequence[tuple["OnlineStream", "FiredChunk"]]) -> None:
         """Name the units of chunks with the same number of them, and keep the next caches."""
         streams, chunks = zip(*jobs, strict=True)
         states = np.stack([chunk.states for chunk in chunks])
-        found = np.stack([chunk.found for chunk in chunks])
+        encodings = np.stack([chunk.encodings for chunk in chunks])
         caches = map(np.concatenate, zip(*(item.caches for item in streams), strict=True))
-        num, count = (np.full(len(jobs), item.shape[1], np.int32) for item in (states, found))
-        feed = dict(zip(self._inputs[1], (states, num, found, count, *caches), strict=True))
+        num, count = (np.full(len(jobs), item.shape[1], np.int32) for item in (states, encodings))
+        feed = dict(zip(self._inputs[1], (states, num, encodings, count, *caches), strict=True))
         logits, units, *after = self._decoder.run(None, feed)
         for row, (stream, chunk) in enumerate(jobs):
-            log_probs = log_softmax(logits[row])[np.arange(len(chunk.places)), units[row]]
-            chunk.rows[chunk.places] = np.stack([units[row], log_probs], axis=1)
+            log_probs = log_softmax(logits[row])[np.arange(len(chunk.unit_rows)), units[row]]
+            chunk.rows[chunk.unit_rows] = np.stack([units[row], log_probs], axis=1)
             # A copy: a view would keep the caches of the whole batch.
             stream.caches = [
                 item[row : row + 1, :, -before.shape[-1] :].copy()
@@ -75,14 +79,14 @@ class OnlineNetworks:
             ]
 
 
-class Chunk(NamedTuple):
+class FiredChunk(NamedTuple):
     """A chunk of a stream whose units have no names yet."""
 
     rows: FloatArray
-    """Rows of `heard_units`, all 0."""
-    places: IntArray
+    """Rows of `units_in_chunks`, all 0."""
+    unit_rows: IntArray
     """Rows with a unit, int64 `[N]`."""
-    found: FloatArray
+    encodings: FloatArray
     """Encoding of each unit, float32 `[N, size]`."""
     states: FloatArray
     """States of all frames, float32 `[frames, size]`."""
@@ -99,7 +103,7 @@ class OnlineStream:
         self.caches = [np.zeros(shape, np.float32) for shape in networks.caches]
         self._sum = np.float32(0)
         """Sum of the weights since the last unit."""
-        self._found = np.zeros(networks.size, np.float32)
+        self._encoding = np.zeros(networks.size, np.float32)
         """Encoding of the next unit so far."""
 
     @property
@@ -109,7 +113,7 @@ class OnlineStream:
 
     @property
     def held_bytes(self) -> int:
-        return sum(item.nbytes for item in (*self.caches, self._before, self._found))
+        return sum(item.nbytes for item in (*self.caches, self._before, self._encoding))
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them."""
@@ -134,51 +138,50 @@ class OnlineStream:
         windows = windows[:: front.shift].swapaxes(1, 2).reshape(CHUNK, -1)
         joined = normalised(front, windows) * self._networks.scale
         joined += positions(CHUNK * self._chunks + 1, *joined.shape)
-        heard: FloatArray = np.concatenate([self._before, joined])
-        self._before = heard[-(LEFT + RIGHT) :]
+        with_context: FloatArray = np.concatenate([self._before, joined])
+        self._before = with_context[-(LEFT + RIGHT) :]
         self._chunks += 1
-        return heard
+        return with_context
 
-    def fire(self, states: FloatArray, weights: FloatArray) -> Chunk:
+    def fire(self, states: FloatArray, weights: FloatArray) -> FiredChunk:
         """Return the chunk that was taken, with its units; arguments are those of its frames."""
-        places, found = [], []
-        for place in range(CHUNK):
-            weight, state = weights[LEFT + place], states[LEFT + place]
+        unit_frames, encodings = [], []
+        for frame in range(CHUNK):
+            weight, state = weights[LEFT + frame], states[LEFT + frame]
             if self._sum + weight < 1:
                 self._sum += weight
-                self._found = self._found + state * weight
+                self._encoding = self._encoding + state * weight
                 continue
-            found.append(self._found + state * (np.float32(1) - self._sum))
+            encodings.append(self._encoding + state * (np.float32(1) - self._sum))
             self._sum += weight - np.float32(1)
-            self._found = state * self._sum
-            places.append(place)
-        rows, at = np.zeros((CHUNK, 2), np.float32), np.array(places, np.int64)
+            self._encoding = state * self._sum
+            unit_frames.append(frame)
+        rows, at = np.zeros((CHUNK, 2), np.float32), np.array(unit_frames, np.int64)
         if self._chunks == 1:
             # The frames in front are before the audio.
             rows, order = rows[RIGHT:], np.arange(len(at))
             at = np.maximum(at - RIGHT - order, 0) + order
-        return Chunk(rows, at, np.array(found, np.float32), states)
+        return FiredChunk(rows, at, np.array(encodings, np.float32), states)
 
 
-def heard_units(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -> list[FloatArray]:
+def units_in_chunks(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -> list[FloatArray]:
     """Return the units in all complete chunks of each stream, each stream once.
 
     They are float32 `[frames, 2]`, a frame for each that was joined: the number of the unit that is
     found in it, or 0, and its log probability.
     """
     if networks.is_one_by_one and len(streams) > 1:
-        return [heard_units(networks, [stream])[0] for stream in streams]
-    rows = [[np.zeros((0, 2), np.float32)] for _ in streams]
-    while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
-        heard = networks.encode([streams[place].take_chunk() for place in ready])
-        chunks = [streams[place].fire(*item) for place, item in zip(ready, heard, strict=True)]
-        jobs = [(streams[place], chunk) for place, chunk in zip(ready, chunks, strict=True)]
+        return [units_in_chunks(networks, [stream])[0] for stream in streams]
+
+    def step(ready: list[OnlineStream]) -> list[FloatArray]:
+        encoded = networks.encode([stream.take_chunk() for stream in ready])
+        jobs = [(stream, stream.fire(*item)) for stream, item in zip(ready, encoded, strict=True)]
         # Padding would get into the caches.
-        for count in {len(chunk.places) for chunk in chunks} - {0}:
-            networks.decode([job for job in jobs if len(job[1].places) == count])
-        for place, chunk in zip(ready, chunks, strict=True):
-            rows[place].append(chunk.rows)
-    return [np.concatenate(items) for items in rows]
+        for count in {len(chunk.unit_rows) for _, chunk in jobs} - {0}:
+            networks.decode([job for job in jobs if len(job[1].unit_rows) == count])
+        return [chunk.rows for _, chunk in jobs]
+
+    return encode_ready(streams, step, 2)
 
 
 def positions(first: int, count: int, size: int) -> FloatArray:
@@ -190,42 +193,108 @@ def positions(first: int, count: int, size: int) -> FloatArray:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-class OnlineParaformer(UnitWriter):
+class OnlineParaformerComponent(UnitWriter):
     """Hears each segment as a stream."""
 
     def __init__(self, config: DecoderConfig) -> None:
-        found = opened_folder(config, ONLINE, read_online_paraformer)
-        super().__init__(config.language, found.tokens)
-        self._networks = OnlineNetworks(found, config.threads)
+        model = opened_folder(config, ONLINE, read_online_paraformer)
+        super().__init__(config.language, model.tokens)
+        self._networks = OnlineNetworks(model, config.threads)
 
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
         stream = OnlineStream(self._networks)
         stream.accept(waveform, ends=True)
-        (frames,) = heard_units(self._networks, [stream])
+        (frames,) = units_in_chunks(self._networks, [stream])
         return units_of(frames, self._tokens, self._networks.frame_s)
 
 
 def units_of(
     frames: FloatArray, tokens: Sequence[str], frame_s: float, first: int = 0
 ) -> list[Unit]:
-    """Return the units in frames `[frames, 2]` of `heard_units` that write text.
+    """Return the units in frames `[frames, 2]` of `units_in_chunks` that write text.
 
     A frame lasts `frame_s` seconds, or whatever the times are in; `first` is the number of the
     first.
     """
-    (places,) = frames[:, 0].nonzero()
+    (indices,) = frames[:, 0].nonzero()
     return [
         Unit(symbol, (first + at) * frame_s, (first + at + 1) * frame_s, float(frames[at, 1]))
-        for at in places.tolist()
+        for at in indices.tolist()
         if (symbol := tokens[int(frames[at, 0])]) not in SILENT
     ]
 
 
 class OnlineEncoder(StreamEncoder[OnlineStream]):
     def __init__(self, config: LiveConfig) -> None:
-        found = opened_folder(config, ONLINE, read_online_paraformer)
-        self._networks = networks = OnlineNetworks(found, config.threads)
+        model = opened_folder(config, ONLINE, read_online_paraformer)
+        self._networks = networks = OnlineNetworks(model, config.threads)
         super().__init__(lambda: OnlineStream(networks), UNITS, config.stream_ttl_s)
 
     def encode(self, streams: Sequence[OnlineStream], /) -> list[FloatArray]:
-        return heard_units(self._networks, streams)
+        return units_in_chunks(self._networks, streams)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineDecoderConfig:
+    model: str = ""
+    precision: str = "float32"
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class UnitSearch:
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._tokens, self._has_spaces = tokens, has_spaces(tokens)
+        self._units: list[Unit] = []
+        self._frames = 0
+
+    def advance(self, frames: FloatArray) -> None:
+        """Take the next frames, float32 `[T, 2]`."""
+        self._units += units_of(frames, self._tokens, 1.0, self._frames)
+        self._frames += len(frames)
+
+    def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
+        score = sum(unit.log_prob for unit in self._units)
+        words = self._words()
+        text = joined_text(word.text for word in words)
+        return [CtcHypothesis(text, words, score, score, 0.0)]
+
+    def stable_text(self) -> str:
+        """Return all words but the last, which may go on."""
+        return joined_text(word.text for word in self._words()[:-1])
+
+    def _words(self) -> tuple[AlignedWord, ...]:
+        return tuple(
+            AlignedWord(word.text, round(word.start), round(word.end), word.confidence)
+            for word in words_of_units(self._units, has_spaces=self._has_spaces)
+        )
+
+
+class UnitSearcher:
+    def __init__(self, config: OnlineDecoderConfig) -> None:
+        model = opened_folder(config, ONLINE, read_online_paraformer)
+        self._tokens, self._language = model.tokens, config.language
+        self._frame_s = model.front_end.shift * FRAME_S
+
+    def new_search(self, parameters: Mapping[str, Any]) -> UnitSearch:
+        check_language(parameters, self._language, "Paraformer")
+        return UnitSearch(self._tokens)
+
+    def checked_frames(self, row: Row) -> FloatArray:
+        """Return a row's frames, float32 `[T, 2]`."""
+        frames = checked_frames(row, UNITS, 2, self._frame_s)
+        if len(frames) and not 0 <= frames[:, 0].min() <= frames[:, 0].max() < len(self._tokens):
+            raise InvalidRequestError(f"{UNITS} takes units from 0 to {len(self._tokens) - 1}")
+        return frames
+
+    def advance(
+        self, searches: Sequence[UnitSearch], frames: Sequence[FloatArray]
+    ) -> list[Exception | None]:
+        for search, item in zip(searches, frames, strict=True):
+            search.advance(item)
+        return [None] * len(searches)
+
+    def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
+        return outputs_of(hypotheses, self._frame_s)

@@ -11,12 +11,18 @@ from itertools import pairwise
 import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
-from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray, log_softmax
+from conch.component import (
+    SAMPLE_RATE,
+    FloatArray,
+    Outputs,
+    Row,
+    RowByRow,
+    bytes_array,
+    log_softmax,
+)
 from conch.component.onnx import open_network, session_options
-from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import words_outputs
-from conch.families.funasr.declaration import PARAFORMER
+from conch.families.funasr import PARAFORMER
 from conch.families.funasr.folder import EMBEDDER, read_paraformer
 from conch.families.funasr.network import LowRateNetwork, opened_folder
 from conch.families.search.graphs import DecoderConfig
@@ -38,7 +44,7 @@ _LONGEST_HOTWORD = 10
 SILENT = {"<blank>", "<blk>", "<s>", END, "<unk>"}
 """Units that write no text."""
 _PEAK = 1 - 1e-4
-"""From here on a frame has found a unit."""
+"""Least value of a frame that holds a unit."""
 _PEAK_S = 0.02
 """Seconds from one peak to the next: three in each feature."""
 _LONGEST_S = 0.6
@@ -66,18 +72,18 @@ def words_of_units(units: Sequence[Unit], *, has_spaces: bool) -> list[Word]:
     Letters of Chinese are words. A unit of others goes on with the word before if that one ends
     with `@@`, or, in a model with `has_spaces`, if it does not begin with `▁`.
     """
-    found: list[list[Unit]] = []
+    groups: list[list[Unit]] = []
     goes_on = False
     for unit in units:
         symbol = unit.symbol
         is_within = not symbol.startswith(_SPACE) if has_spaces else goes_on and symbol.isascii()
         goes_on = symbol.endswith(_GOES_ON)
         piece = replace(unit, symbol=symbol.removeprefix(_SPACE).removesuffix(_GOES_ON))
-        if is_within and found:
-            found[-1].append(piece)
+        if is_within and groups:
+            groups[-1].append(piece)
         else:
-            found.append([piece])
-    return [_word(pieces) for pieces in found if any(piece.symbol for piece in pieces)]
+            groups.append([piece])
+    return [_word(pieces) for pieces in groups if any(piece.symbol for piece in pieces)]
 
 
 def _word(pieces: Iterable[Unit]) -> Word:
@@ -98,11 +104,11 @@ class UnitWriter(RowByRow):
     def answer(self, row: Row, /) -> Outputs:
         check_language(row.parameters, self._language, "Paraformer")
         phrases = hotwords_of(str(row.parameters.get("hotwords", "")), DEFAULT_HOTWORD_WEIGHT)
-        found = self.units(row.segment(MAX_SEGMENT_S), [item.phrase for item in phrases])
-        words = words_of_units(found, has_spaces=self._has_spaces)
+        units = self.units(row.segment(MAX_SEGMENT_S), [item.phrase for item in phrases])
+        words = words_of_units(units, has_spaces=self._has_spaces)
         return {
             "hypotheses": bytes_array([joined_text(word.text for word in words)]),
-            "scores": np.array([sum(unit.log_prob for unit in found)], np.float32),
+            "scores": np.array([sum(unit.log_prob for unit in units)], np.float32),
             **words_outputs(words),
         }
 
@@ -111,18 +117,18 @@ class UnitWriter(RowByRow):
         """Return the units of float32 `[samples]`, 16 kHz; raise an OptionError for `hotwords`."""
 
 
-class Paraformer(UnitWriter):
+class ParaformerComponent(UnitWriter):
     """Finds all units of a segment at once."""
 
     def __init__(self, config: DecoderConfig) -> None:
-        found = opened_folder(config, PARAFORMER, read_paraformer)
-        super().__init__(config.language, found.tokens)
-        self._num_ends = found.num_ends
-        self._network = LowRateNetwork(found, config.threads)
+        model = opened_folder(config, PARAFORMER, read_paraformer)
+        super().__init__(config.language, model.tokens)
+        self._num_ends = model.num_ends
+        self._network = LowRateNetwork(model, config.threads)
         self._embedder = None
-        if found.embedder:
+        if model.embedder:
             options = session_options(config.threads, keeps_memory=False)
-            self._embedder = open_network("the network of hotwords", found.embedder, options)
+            self._embedder = open_network("the network of hotwords", model.embedder, options)
         self._embedded = lru_cache(_HOTWORD_LISTS)(self._embed)
 
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
@@ -144,19 +150,19 @@ class Paraformer(UnitWriter):
             return []
         logits, count = outputs[0][0], int(outputs[1].ravel()[0])
         logits = logits[: max(0, count - self._num_ends)]
-        found = [self._tokens[unit] for unit in logits.argmax(axis=1)]
-        found = found[: found.index(END)] if END in found else found
-        log_probs = log_softmax(logits[: len(found)]).max(axis=1) if found else ()
+        symbols = [self._tokens[unit] for unit in logits.argmax(axis=1)]
+        symbols = symbols[: symbols.index(END)] if END in symbols else symbols
+        log_probs = log_softmax(logits[: len(symbols)]).max(axis=1) if symbols else ()
         peaks = outputs[3][0] if len(outputs) > 3 else np.zeros(0, np.float32)
-        times = times_of(len(found), peaks, len(waveform) / SAMPLE_RATE)
+        times = times_of(len(symbols), peaks, len(waveform) / SAMPLE_RATE)
         return [
             Unit(symbol, start, end, float(log_prob))
-            for symbol, (start, end), log_prob in zip(found, times, log_probs, strict=True)
+            for symbol, (start, end), log_prob in zip(symbols, times, log_probs, strict=True)
             if symbol not in SILENT
         ]
 
     def _embed(self, hotwords: tuple[str, ...]) -> FloatArray:
-        """Return what the network reads in phrases and in no phrase, `[phrases + 1, size]`."""
+        """Return the embeddings of phrases, and of no phrase last, `[phrases + 1, size]`."""
         assert self._embedder
         numbers = {token: number for number, token in enumerate(self._tokens)}
         unknown = len(self._tokens) - 1
@@ -174,9 +180,8 @@ class Paraformer(UnitWriter):
         last = np.array([len(row) - 1 for row in rows], np.int32)
         names = (item.name for item in self._embedder.get_inputs())
         feed = dict(zip(names, (np.array(padded, np.int32), last), strict=False))
-        (found,) = self._embedder.run(None, feed)
-        embedded: FloatArray = found[last, np.arange(len(rows))]
-        return embedded
+        (states,) = self._embedder.run(None, feed)
+        return np.asarray(states[last, np.arange(len(rows))])
 
 
 def times_of(count: int, peaks: FloatArray, seconds: float) -> list[tuple[float, float]]:
@@ -186,11 +191,11 @@ def times_of(count: int, peaks: FloatArray, seconds: float) -> list[tuple[float,
     each, and one behind the last, they share the audio evenly. `peaks` are float32 `[frames of 20
     ms]`: 1 where a unit begins, below elsewhere.
     """
-    places = (np.flatnonzero(peaks > _PEAK) * _PEAK_S).tolist()
-    if len(places) != count + 1:
+    starts = (np.flatnonzero(peaks > _PEAK) * _PEAK_S).tolist()
+    if len(starts) != count + 1:
         edges = np.linspace(0.0, seconds, count + 1).tolist()
         return [*pairwise(edges)]
     return [
         (min(at, seconds), min(following, at + _LONGEST_S, seconds))
-        for at, following in pairwise(places)
+        for at, following in pairwise(starts)
     ]

@@ -4,9 +4,8 @@ import math
 from dataclasses import replace
 
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.funasr.declaration import LIVE, ONLINE, PARAFORMER, SENSE_VOICE, UNITS
+from conch.component import SAMPLE_RATE, Array
+from conch.families.funasr import LIVE, ONLINE, PARAFORMER, SENSE_VOICE, UNITS
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import COLUMNS, Seconds, decoded, search_parameters
 from conch.recognition.hooks import Recogniser
@@ -19,8 +18,8 @@ class _OneCall(Recogniser[Array]):
         return waveform
 
 
-class Paraformer(_OneCall):
-    """The words are known in any case."""
+class ParaformerRecogniser(_OneCall):
+    """Returns words even if the request asks for none."""
 
     def __init__(self, component: str) -> None:
         self.encoder = component
@@ -38,8 +37,8 @@ class Paraformer(_OneCall):
         return Decoded(nbest, {nbest[0].text: words_of(outputs, start or 0.0)})
 
 
-class SenseVoice(_OneCall):
-    """The words of all hypotheses are known in any case."""
+class SenseVoiceRecogniser(_OneCall):
+    """Returns the words of all hypotheses, even if the request asks for none."""
 
     encoder = SENSE_VOICE
 
@@ -71,6 +70,6 @@ class OnlineFirstPass(SearchFirstPass):
     frames = UNITS
 
 
-PARAFORMER_RECOGNISER = Paraformer(PARAFORMER)
-ONLINE_RECOGNISER = Paraformer(ONLINE)
-SENSE_VOICE_RECOGNISER = SenseVoice()
+PARAFORMER_RECOGNISER = ParaformerRecogniser(PARAFORMER)
+ONLINE_RECOGNISER = ParaformerRecogniser(ONLINE)
+SENSE_VOICE_RECOGNISER = SenseVoiceRecogniser()

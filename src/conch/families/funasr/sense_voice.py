@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray, log_softmax
+from conch.component import FloatArray, Outputs, Row, RowByRow, bytes_array, log_softmax
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.vocabulary import exported_vocabulary
-from conch.families.funasr.declaration import SENSE_VOICE
+from conch.families.funasr import SENSE_VOICE
 from conch.families.funasr.folder import read_sense_voice
 from conch.families.funasr.network import LowRateNetwork, opened_folder
 from conch.families.search.graphs import FolderConfig
@@ -20,30 +19,30 @@ NUM_TAGS = 4
 _UNKNOWN = {"emo_unknown", "event_unk", "nospeech"}
 
 
-class SenseVoice(RowByRow):
+class SenseVoiceComponent(RowByRow):
     """Writes segments by the searches of CTC."""
 
     def __init__(self, config: FolderConfig) -> None:
-        found = opened_folder(config, SENSE_VOICE, read_sense_voice)
-        self._languages, self._text_forms = found.languages, found.text_forms
-        self._tokens = found.tokens
+        model = opened_folder(config, SENSE_VOICE, read_sense_voice)
+        self._languages, self._text_forms = model.languages, model.text_forms
+        self._tokens = model.tokens
         self._spoken = [
-            place for place, token in enumerate(found.tokens) if _tag(token) in found.languages
+            unit for unit, token in enumerate(model.tokens) if _tag(token) in model.languages
         ]
-        self._network = LowRateNetwork(found, config.threads)
-        vocabulary = exported_vocabulary(found.tokens, 10 * found.front_end.shift)
+        self._network = LowRateNetwork(model, config.threads)
+        vocabulary = exported_vocabulary(model.tokens, 10 * model.front_end.shift)
         self._decoder = CtcDecoder(CtcDecoderConfig(), vocabulary)
 
     def answer(self, row: Row, /) -> Outputs:
-        asked = row.parameters.get("language", "auto")
-        if asked not in self._languages:
+        language = row.parameters.get("language", "auto")
+        if language not in self._languages:
             raise OptionError(
                 f"option 'language' takes {', '.join(self._languages)} with this SenseVoice; "
-                f"sent: {asked!r:.40}"
+                f"sent: {language!r:.40}"
             )
         form = self._text_forms[row.parameters.get("itn") is True]
         waveform = row.segment(MAX_SEGMENT_S)
-        outputs = self._network.run(waveform, self._languages[asked], form)
+        outputs = self._network.run(waveform, self._languages[language], form)
         logits = outputs[0][0] if outputs else np.zeros((0, len(self._tokens)), np.float32)
         frames = logits[NUM_TAGS:]
         inputs = {
@@ -51,16 +50,16 @@ class SenseVoice(RowByRow):
             "log_probs_lens": np.array([len(frames)], np.int32),
         }
         parameters = {**row.parameters, "decoder": "ctc", "language": "auto"}
-        (found,) = self._decoder([Row(inputs, parameters)])
-        if isinstance(found, Exception):
-            raise found
-        return {**found, **self._heard(logits[:NUM_TAGS], is_asked=asked != "auto")}
+        (decoded,) = self._decoder([Row(inputs, parameters)])
+        if isinstance(decoded, Exception):
+            raise decoded
+        return {**decoded, **self._tags(logits[:NUM_TAGS], is_given=language != "auto")}
 
-    def _heard(self, logits: FloatArray, *, is_asked: bool) -> Outputs:
+    def _tags(self, logits: FloatArray, *, is_given: bool) -> Outputs:
         tags = [_tag(self._tokens[unit]) for unit in logits.argmax(axis=1)] if len(logits) else []
         language, emotion, event, *_ = ["" if tag in _UNKNOWN else tag for tag in tags] or [""] * 3
         probability = math.nan
-        if language and not is_asked:
+        if language and not is_given:
             spoken = log_softmax(logits[:1, self._spoken])
             probability = math.exp(spoken.max())
         return {

@@ -1,1 +1,29 @@
 """Inverse text normalisation: numbers, dates and amounts in digits."""
+
+from dataclasses import dataclass
+
+from conch.families.family import Family, Rewriter
+from conch.families.options import option
+from conch.families.text_step import text_step
+
+INVERSE_NORMALIZER = text_step(
+    "inverse_normalizer", "numbers, dates and amounts in digits", "Numbers"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseNormalizerOptions:
+    itn: bool = option(
+        False,
+        "inverse text normalisation: numbers, dates and amounts in digits, $21.50 for twenty one "
+        "dollars fifty",
+    )
+
+
+FAMILY = Family(
+    name="inverse_normalizer",
+    title="Inverse text normalisation",
+    components=(INVERSE_NORMALIZER,),
+    options=InverseNormalizerOptions,
+    rewriters=(Rewriter(component=INVERSE_NORMALIZER.name, option="itn"),),
+)

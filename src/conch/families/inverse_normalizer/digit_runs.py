@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from conch.language.normalize import ONES
+from conch.language import ONES
 
 _DIGITS = {word: at % 10 for at, word in enumerate((*ONES[:10], *"0123456789"))}
 _DIGITS |= {"oh": 0, "o": 0}
@@ -46,13 +46,13 @@ def followed_in_numbers(tokens: Sequence[tuple[str, str, str]], others: frozense
         codes.append(f"{code}{behind or ' '}" if behind in ("", ",") else f"{code}.")
     # Two characters for each token.
     line = "".join(codes)
-    found: set[int] = set()
+    followed: set[int] = set()
     for run in _RUN.finditer(line):
         first, last = run.start() // 2, run.end(2) // 2
         read = words[run.start(2) // 2 : last + 1]
         if _is_number(run, line[run.end() : run.end() + 1], read):
-            found.update(range(first, last))
-    return found
+            followed.update(range(first, last))
+    return followed
 
 
 def _is_number(run: re.Match[str], after: str, words: Sequence[str]) -> bool:

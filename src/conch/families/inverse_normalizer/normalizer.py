@@ -16,10 +16,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from wetext import AlignmentError, Normalizer
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.text_step import TextEdit, changed, text_step_outputs
+from conch.component import Outputs, Row, RowByRow, TextEdit, changed, text_step_outputs
 from conch.families.inverse_normalizer.digit_runs import followed_in_numbers
-from conch.language.normalize import ONES, TENS, ordinal, spelled
+from conch.language import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
 
 Item = TypeVar("Item")
@@ -43,9 +42,9 @@ _KANA = re.compile(r"[\u3040-\u30ff]")
 _TYPES = frozenset(
     {"cardinal", "date", "decimal", "fraction", "measure", "money", "ordinal", "telephone", "time"}
 )
-"""Kinds of changes that are made. The grammars know others: titles, e-mail addresses, slang."""
+"""Types of changes that are made. The grammars know others: titles, e-mail addresses, slang."""
 _GROUPED = frozenset({"cardinal", "decimal", "measure", "money", "ordinal"})
-"""Kinds whose digits stand in groups of three."""
+"""Types whose digits stand in groups of three."""
 _CLAUSE_ENDS = re.compile(r"[.,;:!?…。，、；：！？()\[\]\"“”«»]")  # noqa: RUF001
 _ABBREVIATED = frozenset({"km", "km/h", "kg", "g", "mg", "cm", "mm", "mph", "kb", "mb", "gb", "tb"})
 """Units that are abbreviated: no one reads `wait 2 min`, or `a 2 " rope`."""
@@ -89,7 +88,7 @@ class InverseNormalizer(RowByRow):
             language: Normalizer(lang=language, operator="itn") for language in ("en", "zh", "ja")
         }
         # The texts of an n-best list have most of their numbers in common.
-        self._found = lru_cache(maxsize=4096)(self._find)
+        self._mappings = lru_cache(maxsize=4096)(self._find)
         # Each is read at its first use, which must not be a request.
         for language, text in (("en", "ten"), ("zh", "十"), ("ja", "十")):
             self._grammars[language].normalize_with_mapping(text)
@@ -116,21 +115,23 @@ class InverseNormalizer(RowByRow):
     def _english(self, text: str, clause: Sequence[_Said]) -> Iterator[TextEdit]:
         line = " ".join(said.word for said in clause)
         ends = np.cumsum([len(said.word) + 1 for said in clause])
-        for kind, start, end, new in self._found(line, "en"):
+        for token_type, start, end, new in self._mappings(line, "en"):
             first = int(np.searchsorted(ends, start, side="right"))
             last = int(np.searchsorted(ends, end - 1, side="right"))
             before = clause[first - 1].word if first else ""
             behind = clause[last + 1].word if last + 1 < len(clause) else ""
             said = [item.word for item in clause[first : last + 1]]
-            if not _is_sure(kind, said, before, behind, new):
+            if not _is_sure(token_type, said, before, behind, new):
                 continue
-            if kind == "time" and before == "a":  # a quarter to nine
+            if token_type == "time" and before == "a":  # a quarter to nine
                 first -= 1
             words = clause[first : last + 1]
-            new = _as_readers_expect(kind, new)
-            if kind == "measure" and not (new.endswith("%") or new.split()[-1] in _ABBREVIATED):
-                kind, new = "cardinal", _with_unit_as_said(new, said)
-            if self._stays(kind, new):
+            new = _as_readers_expect(token_type, new)
+            if token_type == "measure" and not (
+                new.endswith("%") or new.split()[-1] in _ABBREVIATED
+            ):
+                token_type, new = "cardinal", _with_unit_as_said(new, said)
+            if self._stays(token_type, new):
                 continue
             words, new = _without_what_is_equal(words, new)
             if words and new:
@@ -140,16 +141,16 @@ class InverseNormalizer(RowByRow):
                 yield TextEdit(words[0].start, words[-1].end, new)
 
     def _han(self, text: str, start: int, end: int, language: str) -> Iterator[TextEdit]:
-        for kind, low, high, new in self._found(text[start:end], language):
-            if found := _CHINESE_DATE.fullmatch(new):
-                year, month, day = map(int, found.groups())
+        for token_type, low, high, new in self._mappings(text[start:end], language):
+            if match := _CHINESE_DATE.fullmatch(new):
+                year, month, day = map(int, match.groups())
                 new = f"{year}年{month}月{day}日"
-            elif kind == "time" or (kind == "date" and "/" in new):
+            elif token_type == "time" or (token_type == "date" and "/" in new):
                 continue  # 05:30:00 for 五点三十分 is not written
             yield TextEdit(start + low, start + high, new)
 
     def _find(self, line: str, language: str) -> tuple[tuple[str, int, int, str], ...]:
-        """Return kind, start, end and new text of what the grammars find in a line."""
+        """Return type, start, end and new text of each change of a line by the grammars."""
         try:
             result = self._grammars[language].normalize_with_mapping(line)
         except (AlignmentError, RuntimeError):  # it has characters that no grammar takes
@@ -160,8 +161,8 @@ class InverseNormalizer(RowByRow):
             if item.kind == "replace" and item.token_type in _TYPES and item.output_text
         )
 
-    def _stays(self, kind: str, new: str) -> bool:
-        if kind not in ("cardinal", "ordinal"):
+    def _stays(self, token_type: str, new: str) -> bool:
+        if token_type not in ("cardinal", "ordinal"):
             return False
         digits = "".join(takewhile(str.isdigit, new.replace(",", "")))
         return bool(digits) and int(digits) < self._config.least_alone
@@ -186,14 +187,14 @@ def _guessed(text: str) -> str:
 def _clauses(text: str) -> Iterator[list[_Said]]:
     """Yield the runs of words between punctuation that have a number among them."""
     clause: list[_Said] = []
-    found = [*re.finditer(r"\S+", text)]
-    tokens = [_edges(token[0]) for token in found]
+    matches = [*re.finditer(r"\S+", text)]
+    tokens = [_edges(token[0]) for token in matches]
     followed = followed_in_numbers(tokens, _NUMBERS)
     for index, (before, core, behind) in enumerate(tokens):
         if before and clause:
             yield from _read(clause)
             clause = []
-        start = found[index].start() + len(before)
+        start = matches[index].start() + len(before)
         # A recogniser may have written some digits of a number with commas.
         is_cut = core[:1].isdecimal() and not followed.isdisjoint((index - 1, index))
         said = _digits(core, start) if is_cut else _words(core, start)
@@ -286,26 +287,26 @@ def _with_unit_as_said(new: str, said: Sequence[str]) -> str:
     return " ".join([new.split()[0], *said[behind:]])
 
 
-def _is_sure(kind: str, said: Sequence[str], before: str, behind: str, new: str) -> bool:
-    """Return whether words can hardly be anything else than what the grammars take them for."""
+def _is_sure(token_type: str, said: Sequence[str], before: str, behind: str, new: str) -> bool:
+    """Return whether the grammars' reading of words can hardly be wrong."""
     if before in _SCALES or said[0] in _SCALES:  # `a hundred twenty`, whose beginning stays
         return False
-    if kind == "money":
+    if token_type == "money":
         return bool(_CURRENCY.match(new))
-    if kind == "telephone":  # and neither `a one two punch` nor counting to ten
+    if token_type == "telephone":  # and neither `a one two punch` nor counting to ten
         return all(word in _DIGITS for word in said)
-    if kind == "date":
+    if token_type == "date":
         if re.fullmatch(r"\d{4}", new):  # but `fifty sixty people`
             return new[:2] in _CENTURIES or not _SCALES.isdisjoint(said)
         return not (said[0] == "may" and said[1:] and said[1] in _DIGITS)
-    if kind != "time":
+    if token_type != "time":
         return True
     if "o'clock" in (said[-1], behind):
         return False
-    found = re.match(r"(\d\d):(\d\d)", new)
-    if not found or _PART_OF_AN_HOUR & set(said):
-        return bool(found)
-    hour, minute = (str(int(digits)) for digits in found.groups())
+    match = re.match(r"(\d\d):(\d\d)", new)
+    if not match or _PART_OF_AN_HOUR & set(said):
+        return bool(match)
+    hour, minute = (str(int(digits)) for digits in match.groups())
     minutes = [] if minute == "0" else [*(["oh"] if len(minute) == 1 else []), *spelled(minute)]
     # The grammars take `two fifty` for ten past two.
     if list(takewhile(lambda word: word in _NUMBERS, said)) != [*spelled(hour), *minutes]:
@@ -313,13 +314,13 @@ def _is_sure(kind: str, said: Sequence[str], before: str, behind: str, new: str)
     return before in _BEFORE_A_TIME or said[-1] not in _NUMBERS
 
 
-def _as_readers_expect(kind: str, new: str) -> str:
+def _as_readers_expect(token_type: str, new: str) -> str:
     """Return what the grammars write, without the zero of 05:30 and with the commas of 10,500."""
-    if kind == "time":
+    if token_type == "time":
         return re.sub(r"^0(?=\d:)", "", new)
-    if kind in _GROUPED:
+    if token_type in _GROUPED:
         # Four digits may be a year, unless they are money.
-        least = 4 if kind == "money" else 5
+        least = 4 if token_type == "money" else 5
         long = rf"(?<![\d.,])[1-9]\d{{{least - 1},}}(?!,)"
         new = re.sub(long, lambda digits: f"{int(digits[0]):,}", new)
     return re.sub(r"(?<=\d) %", "%", new)
@@ -338,7 +339,7 @@ def _without_what_is_equal(words: Sequence[_Said], new: str) -> tuple[Sequence[_
 def _stretches(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of the stretches between punctuation and spaces with a Han number."""
     at = 0
-    for found in re.finditer(r"[\s\W]+|$", text):
-        if _HAN_NUMBERS.search(text[at : found.start()]):
-            yield at, found.start()
-        at = found.end()
+    for match in re.finditer(r"[\s\W]+|$", text):
+        if _HAN_NUMBERS.search(text[at : match.start()]):
+            yield at, match.start()
+        at = match.end()

@@ -3,3 +3,103 @@
 The library of Vosk hangs where kaldifst was imported before it. So nothing here imports
 `conch.decoding.graph`.
 """
+
+from conch.families.family import (
+    ComponentInfo,
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    WeightsPackage,
+)
+from conch.families.options import Above, Rule
+from conch.families.search import (
+    DEFAULT_WHEN,
+    LIVE_PARAMETERS,
+    PARAMETERS,
+    PIECE,
+    SEGMENT,
+    hypotheses,
+    live_hypotheses,
+    live_takes_the_vad,
+    takes_no_names,
+)
+
+DECODER, STREAMING_DECODER = "kaldi_decoder", "kaldi_streaming_decoder"
+PACKAGE = WeightsPackage("Kaldi model", "", "", "conch serve --kaldi FOLDER")
+
+_HYPOTHESES = hypotheses(
+    scores="with nbest=1 the sum of the logarithms of word_confidences, otherwise what Vosk calls "
+    "the confidence of an alternative: nats of the lattice, of acoustic and language model",
+    am_scores="as scores",
+    lm_scores="0",
+    word_confidences="of the lattice with nbest=1, otherwise the share of the alternatives that "
+    "have the word",
+)
+
+FAMILY = Family(
+    name="kaldi",
+    title="Kaldi",
+    components=(
+        ComponentInfo(
+            name=DECODER,
+            role="waveform to text",
+            title="Kaldi",
+            step="decode",
+            inputs=(SEGMENT,),
+            outputs=_HYPOTHESES,
+            parameters=PARAMETERS,
+            package=PACKAGE,
+        ),
+        ComponentInfo(
+            name=STREAMING_DECODER,
+            role="live audio to the text so far",
+            title="Kaldi, live",
+            step="decode",
+            inputs=(PIECE,),
+            outputs=live_hypotheses(DECODER, _HYPOTHESES),
+            parameters=LIVE_PARAMETERS,
+            is_stream=True,
+            package=PACKAGE,
+        ),
+    ),
+    models=(
+        ModelKind(
+            name="kaldi",
+            title="Kaldi",
+            components=(DECODER, STREAMING_DECODER),
+            form="a folder of Kaldi or Vosk with am, conf and graph",
+            help="the same with an nnet3 model of Kaldi, in Vosk's folders",
+            check="conch.families.kaldi.folder:check_kaldi",
+        ),
+    ),
+    decoders=(
+        Decoder(
+            name="kaldi",
+            components=(DECODER,),
+            live=(STREAMING_DECODER,),
+            live_when={"decoder": "kaldi"},
+            default_when=DEFAULT_WHEN,
+            detects_language=True,
+        ),
+    ),
+    rules=(
+        Rule(
+            {"beam_size": Above("nbest"), "decoder": "kaldi"},
+            "option 'beam_size' does not go with decoder kaldi, whose beam is in the folder's "
+            "conf/model.conf; sent: {beam_size}",
+        ),
+        *takes_no_names("kaldi", "whose words are those of its graph"),
+        Rule(
+            {"rescore": True, "decoder": "kaldi"},
+            "option 'rescore' does not go with decoder kaldi, whose scores hold those of its own "
+            "language model",
+        ),
+        live_takes_the_vad("kaldi"),
+    ),
+    warm_ups=({"decoder": "kaldi"}, {"decoder": "kaldi", "mode": "streaming"}),
+    hooks=FamilyHooks(
+        recognisers={"kaldi": "conch.families.kaldi.recogniser:KALDI"},
+        first_passes={"kaldi": "conch.families.kaldi.recogniser:KaldiFirstPass"},
+    ),
+)

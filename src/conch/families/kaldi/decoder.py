@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.component.parameters import DeviceConfig
-from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.rows import nbest_count, outputs_of
 from conch.decoding.streaming_decoder import searched
@@ -48,15 +46,15 @@ class Alternative(NamedTuple):
 
 def alternatives(result: str) -> list[Alternative]:
     """Return the texts of a result of Vosk with words, which is JSON, in its order."""
-    found = json.loads(result)
-    if "alternatives" not in found:
+    parsed = json.loads(result)
+    if "alternatives" not in parsed:
         words = [
             _word(item, item["conf"])
-            for item in found.get("result", found.get("partial_result", ()))
+            for item in parsed.get("result", parsed.get("partial_result", ()))
         ]
         score = sum(math.log(word.confidence) for word in words)
         return [Alternative(tuple(words), score)]
-    items = [(item.get("result", []), float(item["confidence"])) for item in found["alternatives"]]
+    items = [(item.get("result", []), float(item["confidence"])) for item in parsed["alternatives"]]
     most = max(score for _, score in items)
     weights = [math.exp(score - most) for _, score in items]
     spoken = [{item["word"] for item in words} for words, _ in items]
@@ -81,11 +79,11 @@ def joined(parts: Sequence[Sequence[Alternative]], count: int) -> list[CtcHypoth
             for item in part
         ]
         best = sorted(grown, key=lambda item: -item.score)[:count]
-    found: dict[str, CtcHypothesis] = {}
+    hypotheses: dict[str, CtcHypothesis] = {}
     for item in best:
         hypothesis = CtcHypothesis(item.text, item.words, item.score, item.score, 0.0)
-        found.setdefault(item.text, hypothesis)
-    return [*found.values()]
+        hypotheses.setdefault(item.text, hypothesis)
+    return [*hypotheses.values()]
 
 
 def _word(item: dict[str, Any], confidence: float) -> AlignedWord:
@@ -156,12 +154,12 @@ class KaldiSearcher:
         check_language(parameters, self._language, "Kaldi model")
 
         def begin() -> Any:
-            found = self._vosk.KaldiRecognizer(self._model, SAMPLE_RATE)
-            found.SetWords(True)
-            found.SetPartialWords(True)
+            recognizer = self._vosk.KaldiRecognizer(self._model, SAMPLE_RATE)
+            recognizer.SetWords(True)
+            recognizer.SetPartialWords(True)
             # Without alternatives Vosk knows the confidences of words.
-            found.SetMaxAlternatives(count if count > 1 else 0)
-            return found
+            recognizer.SetMaxAlternatives(count if count > 1 else 0)
+            return recognizer
 
         return KaldiUtterance(begin)
 
@@ -185,8 +183,8 @@ class KaldiSearcher:
 
         return [*self._pool.map(accept, searches, frames)]
 
-    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        return outputs_of(found, FRAME_S)
+    def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
+        return outputs_of(hypotheses, FRAME_S)
 
 
 class KaldiDecoder:

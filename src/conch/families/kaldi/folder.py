@@ -37,11 +37,11 @@ def check_kaldi(folder: Path) -> ModelSummary:
         )
     if not find_spec("vosk"):
         raise UnfitModelError(f"it needs the package vosk: {install('kaldi')}")
-    found = _FILTERS.search((folder / "conf/mfcc.conf").read_text("utf-8", "replace"))
+    match = _FILTERS.search((folder / "conf/mfcc.conf").read_text("utf-8", "replace"))
     return ModelSummary(
         None,
         size_of(folder),
         family="Kaldi (nnet3)",
-        features=f"{found[1] if found else 13} MFCC",
+        features=f"{match[1] if match else 13} MFCC",
         is_live=True,
     )

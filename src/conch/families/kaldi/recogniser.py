@@ -1,6 +1,6 @@
 """A model of Kaldi as a recogniser: its searches take the waveform itself."""
 
-from conch.families.kaldi.declaration import DECODER, STREAMING_DECODER
+from conch.families.kaldi import DECODER, STREAMING_DECODER
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import SearchRecogniser
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row, RowByRow
 from conch.component.parameters import existing
-from conch.families.kokoro.declaration import (
+from conch.families.kokoro import (
     FRAME_SAMPLES,
     MAX_TOKENS,
     MODEL,
@@ -23,9 +22,9 @@ from conch.families.kokoro.declaration import (
 from conch.families.speech.graphs import (
     ACOUSTIC,
     VOCODER,
-    Network,
     Stretch,
     VoiceConfig,
+    VoiceNetwork,
     replace_nodes,
     sounds_of,
 )
@@ -58,8 +57,8 @@ SOUND = slice(STYLE_SIZE // 2)
 SOUND_ROW = 100
 """The style whose sound is that of all sentences: statistics depend on it."""
 STATISTICS = Path(__file__).with_name("statistics.npz")
-"""What `lab.training.kokoro.statistics` has found: `values` of each voice, `names` of the nodes
-that compute those of a call, and the `sizes` of theirs."""
+"""Output of `lab.training.kokoro.statistics`: `values` of each voice, `names` of the nodes that
+compute them in a call, and their `sizes`."""
 STATISTIC = "statistics"
 """Input of the vocoder `[1, values, 1]`."""
 
@@ -88,7 +87,7 @@ def unpacked(latents: FloatArray) -> Mapping[str, FloatArray]:
     text, pitch, loudness, windows, style = np.split(latents, cuts, axis=1)
     windows = windows.reshape(len(latents), -1, STEP + 1).swapaxes(0, 1)
     source = windows[:, :, :STEP].reshape(len(windows), -1)
-    found = (
+    values = (
         text.T,
         pitch.ravel(),
         loudness.ravel(),
@@ -97,7 +96,7 @@ def unpacked(latents: FloatArray) -> Mapping[str, FloatArray]:
     )
     return {
         name: np.ascontiguousarray(value)[np.newaxis]
-        for name, value in zip(LATENTS, found, strict=True)
+        for name, value in zip(LATENTS, values, strict=True)
     }
 
 
@@ -120,23 +119,22 @@ def mixed(of_voices: FloatArray, voice: str) -> FloatArray:
     """Return `[…]` of a voice or a mix, from `[voices, …]`."""
     shares = shares_of(voice)
     chosen = of_voices[[NAMES.index(name) for name in shares]]
-    found: FloatArray = np.tensordot(np.array([*shares.values()], np.float32), chosen, axes=1)
-    return found
+    return np.asarray(np.tensordot(np.array([*shares.values()], np.float32), chosen, axes=1))
 
 
 @cache
 def statistics() -> FloatArray:
     """Return the mean or variance of each channel before each normalisation, `[voices, values]`."""
-    with np.load(STATISTICS) as found:
-        return np.asarray(found["values"], np.float32)
+    with np.load(STATISTICS) as arrays:
+        return np.asarray(arrays["values"], np.float32)
 
 
 def freeze(graph: Any) -> None:
     """Let normalisations take `STATISTIC`, in place: a frame's sound depends on near ones alone."""
     from onnx import TensorProto, helper, numpy_helper
 
-    with np.load(STATISTICS) as found:
-        names, sizes = found["names"].tolist(), found["sizes"].astype(np.int64)
+    with np.load(STATISTICS) as arrays:
+        names, sizes = arrays["names"].tolist(), arrays["sizes"].astype(np.int64)
     kept = [node for node in graph.node if node.output[0] not in names]
     shape = [1, int(sizes.sum()), 1]
     graph.input.append(helper.make_tensor_value_info(STATISTIC, TensorProto.FLOAT, shape))
@@ -145,7 +143,7 @@ def freeze(graph: Any) -> None:
     replace_nodes(graph, [split, *kept])
 
 
-KOKORO = Network(
+KOKORO = VoiceNetwork(
     package=PACKAGE,
     folder="",
     file=NETWORK,
@@ -157,7 +155,7 @@ KOKORO = Network(
 )
 
 
-class Acoustic(RowByRow):
+class KokoroAcoustic(RowByRow):
     def __init__(self, config: KokoroConfig) -> None:
         self._session = KOKORO.open(config, ACOUSTIC)
         self._styles = opened_styles(config.model)
@@ -172,13 +170,13 @@ class Acoustic(RowByRow):
 
     def style(self, voice: str, tokens: int) -> FloatArray:
         """Return the style `[1, 256]` of a voice or a mix, for a sentence of so many tokens."""
-        place = min(max(tokens - 2, 0), STYLE_ROWS - 1)  # a token at each end is silence
-        style = mixed(self._styles[:, place], voice)
+        row = min(max(tokens - 2, 0), STYLE_ROWS - 1)  # a token at each end is silence
+        style = mixed(self._styles[:, row], voice)
         style[SOUND] = mixed(self._styles[:, SOUND_ROW, SOUND], voice)
         return style[np.newaxis]
 
 
-class Vocoder(RowByRow):
+class KokoroVocoder(RowByRow):
     def __init__(self, config: KokoroConfig) -> None:
         self._session = KOKORO.open(config, VOCODER)
 

@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from conch.component import Outputs, Row, RowByRow, bytes_array
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.kokoro.declaration import NAMES
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row, RowByRow, bytes_array
+from conch.families.kokoro import NAMES
+from conch.families.speakers import MAX_PIECE_S
 from conch.families.speakers.clustering import unit
-from conch.families.speakers.declaration import MAX_PIECE_S
-from conch.families.speakers.embedding import EmbeddingComponent
+from conch.families.speakers.components import EmbeddingComponent
 from conch.families.speakers.weights import SpeakersConfig
 from conch.wire.errors import AudioError, InvalidRequestError
 
@@ -23,7 +21,7 @@ LEAST_S, MOST_S = 3.0, 20.0
 MOST_MIXED, LEAST_SHARE = 3, 0.05
 """Voices of a mix, and the least share of one."""
 SOUNDS = Path(__file__).with_name("sounds.npy")
-"""How each voice sounds, of unit length, `[voices, size]`; lab.training.kokoro.sounds writes it."""
+"""Embeddings of the voices, of unit length, `[voices, size]`, by lab.training.kokoro.sounds."""
 
 
 class VoiceStyle(RowByRow):
@@ -47,7 +45,7 @@ class VoiceStyle(RowByRow):
 
 
 def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> FloatArray:
-    """Return how the waveform of a row sounds, of unit length `[size]`."""
+    """Return the embedding of a row's waveform, of unit length `[size]`."""
     waveform = row.segment(MOST_S)
     if len(waveform) < LEAST_S * SAMPLE_RATE:
         raise AudioError(
@@ -61,7 +59,7 @@ def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> F
 
 
 def nearest(sound: FloatArray, sounds: FloatArray) -> tuple[str, float]:
-    """Return the mix of voices that is nearest to a sound, and its cosine."""
+    """Return the mix of voices nearest to an embedding, and its cosine."""
     shares, _ = nnls(sounds.T.astype(np.float64), sound.astype(np.float64))
     chosen = np.argsort(-shares)[:MOST_MIXED]
     chosen = chosen[shares[chosen] > LEAST_SHARE * shares.sum()]
@@ -70,4 +68,4 @@ def nearest(sound: FloatArray, sounds: FloatArray) -> tuple[str, float]:
     weights = shares[chosen] / shares[chosen].sum()
     similarity = float(unit(weights @ sounds[chosen]) @ sound)
     parts = zip(chosen, weights, strict=True)
-    return ",".join(f"{NAMES[place]}:{weight:.2f}" for place, weight in parts), similarity
+    return ",".join(f"{NAMES[voice]}:{weight:.2f}" for voice, weight in parts), similarity

@@ -5,37 +5,38 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import tokenizers
+from tokenizers import decoders
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.component.in_flight import InFlight, Reason, Search
-from conch.component.niceness import be_nice
-from conch.component.waveform import SAMPLE_RATE
+from conch.component.parameters import be_nice
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
-from conch.families.attention.word_times import split_words, time_words
-from conch.families.moonshine.alignment import warped
-from conch.families.moonshine.declaration import MAX_BEAM, MAX_TOKENS, STEP_FILES
-from conch.families.moonshine.encoder import MAX_S, MoonshineConfig
+from conch.families.attention.word_times import split_words, time_words, warped
+from conch.families.moonshine import END, MAX_BEAM, MAX_TOKENS, START, STEP_FILES
 from conch.families.moonshine.network import (
     FRAME_SAMPLES,
+    MAX_S,
     Advance,
+    DecoderStep,
     Hypotheses,
+    MoonshineConfig,
     MoonshineDecoder,
-    Step,
 )
 from conch.families.moonshine.search import Searched, Token, beam_search, greedy_search
-from conch.families.moonshine.tokens import END, START, MoonshineTokens
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
-from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 from conch.wire.joining import compression_ratio
 from conch.wire.languages import codes_of
 from conch.wire.result import Word
 
+_SIZE = 32768
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 AHEAD_FRAMES = 3
-"""How much earlier the attention to a word begins than its times by Whisper and by the CTC model
+"""Lead of the attention to a word over its times by Whisper and by the CTC model
 (median of 1171 words of dev: 84 and 100 ms for starts, 100 and -4 ms for ends)."""
 RUN = 3
 """Tokens of a run that ends the text of an open window if it comes three times: Moonshine often
@@ -46,6 +47,31 @@ LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
 _NOTE = "♪"
+_Answer = Search[DecoderStep, Advance, Outputs]
+
+
+class MoonshineTokens:
+    def __init__(self, path: Path) -> None:
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises nothing more precise
+            raise ConfigError(f"{path} is no tokenizer: {error}") from error
+        if (size := self._tokenizer.get_vocab_size()) != _SIZE:
+            raise ConfigError(f"{path} is not Moonshine's: it has {size} tokens, not {_SIZE}")
+        # A text with </s> in it has no end there.
+        self._tokenizer.encode_special_tokens = True
+        # That of the file takes the space from the first token, where a word begins.
+        self._tokenizer.decoder = decoders.Sequence(
+            [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+        )
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens, with a space before a word that they begin with."""
+        return str(self._tokenizer.decode(list(ids)))
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text, without start and end."""
+        return list(self._tokenizer.encode(text.strip(), add_special_tokens=False).ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +91,7 @@ class MoonshineDecoderConfig(MoonshineConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _DecodeRequest:
     hidden: FloatArray
     beam_size: int
     nbest: int
@@ -78,9 +104,6 @@ class _Job:
     """Tokens of a text whose words' times are wanted."""
     scored: list[list[int]] | None
     """Tokens of each text whose score is wanted."""
-
-
-_Answer = Search[Step, Advance, Outputs]
 
 
 class DecoderComponent:
@@ -100,41 +123,41 @@ class DecoderComponent:
         return [outputs.result() for outputs in started]
 
     def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
-        job = self._job(row)
+        request = self._request(row)
         if error := reason():
             raise error
         # Here, so that the others' next step does not wait for it.
-        hypotheses = self._model.begin(job.hidden)
-        if job.aligned is not None:
-            search = self._aligned(hypotheses, len(job.hidden), job.aligned)
-        elif job.scored is not None:
-            search = self._scored(hypotheses, job.scored)
+        hypotheses = self._model.begin(request.hidden)
+        if request.aligned is not None:
+            search = self._aligned(hypotheses, len(request.hidden), request.aligned)
+        elif request.scored is not None:
+            search = self._scored(hypotheses, request.scored)
         else:
-            search = self._decoded(hypotheses, job)
+            search = self._decoded(hypotheses, request)
         return self._in_flight.start(search, reason)
 
     def close(self) -> None:
         """Answer the rows that have started, and stop the threads."""
         self._in_flight.close()
 
-    def _decoded(self, hypotheses: Hypotheses, job: _Job) -> _Answer:
-        found = yield from self._searched(hypotheses, job)
-        return partial(self._nbest, job, found)
+    def _decoded(self, hypotheses: Hypotheses, request: _DecodeRequest) -> _Answer:
+        result = yield from self._searched(hypotheses, request)
+        return partial(self._nbest, request, result)
 
-    def _nbest(self, job: _Job, found: Searched) -> Outputs:
-        best = found.ended[0]
-        if found.wanted_nothing is not None and not self._is_heard(best, found.wanted_nothing):
-            nothing = nbest_outputs([("", found.wanted_nothing)], LANGUAGE, math.nan)
+    def _nbest(self, request: _DecodeRequest, result: Searched) -> Outputs:
+        best = result.ended[0]
+        if result.wanted_nothing is not None and not self._is_speech(best, result.wanted_nothing):
+            nothing = nbest_outputs([("", result.wanted_nothing)], LANGUAGE, math.nan)
             return nothing | words_outputs([])
         scored: dict[str, float] = {}
-        for token in found.ended[: job.beam_size]:
+        for token in result.ended[: request.beam_size]:
             # Of two tokenisations of the same text, keep the better one.
             scored.setdefault(self._text(token), token.average * best.length)
-        words = self._words(list(best), len(job.hidden)) if job.align else []
-        nbest = [*scored.items()][: job.nbest]
+        words = self._words(list(best), len(request.hidden)) if request.align else []
+        nbest = [*scored.items()][: request.nbest]
         return nbest_outputs(nbest, LANGUAGE, math.nan) | words_outputs(words)
 
-    def _is_heard(self, best: Token, nothing: float) -> bool:
+    def _is_speech(self, best: Token, nothing: float) -> bool:
         """Return whether a text was said, although the model would rather write none.
 
         Noise becomes an improbable text, and digital silence one of notes or in another script,
@@ -146,22 +169,24 @@ class DecoderComponent:
         is_probable = best.average >= config.least_log_prob and nothing <= config.nothing_log_prob
         return is_latin and is_probable and _NOTE not in text
 
-    def _searched(self, hypotheses: Hypotheses, job: _Job) -> Generator[Step, Advance, Searched]:
-        config, beam_size, seconds = self._config, job.beam_size, len(job.hidden) * FRAME_S
-        if job.said is not None:
-            return (yield from greedy_search(hypotheses, seconds, job.draft, job.said, RUN))
+    def _searched(
+        self, hypotheses: Hypotheses, request: _DecodeRequest
+    ) -> Generator[DecoderStep, Advance, Searched]:
+        config, beam_size, seconds = self._config, request.beam_size, len(request.hidden) * FRAME_S
+        if request.said is not None:
+            return (yield from greedy_search(hypotheses, seconds, request.draft, request.said, RUN))
         if beam_size == 1:
-            found = yield from greedy_search(hypotheses, seconds, job.draft)
+            result = yield from greedy_search(hypotheses, seconds, request.draft)
         else:
-            found = yield from beam_search(hypotheses, beam_size, seconds)
-        text = self._text(found.ended[0])
+            result = yield from beam_search(hypotheses, beam_size, seconds)
+        text = self._text(result.ended[0])
         repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
         if repeats and config.no_repeat_ngram_size:
             hypotheses.keep(0)
-            found = yield from beam_search(
+            result = yield from beam_search(
                 hypotheses, beam_size, seconds, config.no_repeat_ngram_size
             )
-        return found
+        return result
 
     def _text(self, end: Token) -> str:
         return self.tokens.decode([token.id for token in end if token.id != END]).strip()
@@ -169,11 +194,11 @@ class DecoderComponent:
     def _words(self, tokens: Sequence[Token], num_frames: int) -> list[Word]:
         ids = [token.id for token in tokens if token.id != END]
         probs = [math.exp(token.log_prob) for token in tokens]
-        heard = [token.attention for token in tokens]
+        attentions = [token.attention for token in tokens]
         if len(ids) == len(tokens):
             # The text was cut before its end, which is where the audio ends.
-            heard.append(np.eye(1, num_frames, num_frames - 1, dtype=np.float32)[0])
-        return self._timed(ids, probs, np.stack(heard), num_frames)
+            attentions.append(np.eye(1, num_frames, num_frames - 1, dtype=np.float32)[0])
+        return self._timed(ids, probs, np.stack(attentions), num_frames)
 
     def _timed(
         self, ids: list[int], probs: list[float], attention: FloatArray, num_frames: int
@@ -188,7 +213,7 @@ class DecoderComponent:
     def _aligned(self, hypotheses: Hypotheses, num_frames: int, ids: list[int]) -> _Answer:
         if not ids:
             return lambda: words_outputs([])
-        said = yield Step(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
+        said = yield DecoderStep(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
         probs = np.exp(said.target_log_probs[0]).tolist()
         return lambda: words_outputs(self._timed(ids, probs, said.attention[0], num_frames))
 
@@ -198,7 +223,7 @@ class DecoderComponent:
         for text in texts:
             ids = text or [END]
             hypotheses.keep(0)
-            said = yield Step(hypotheses, [[START, *ids[:-1]]], [0], targets=[ids])
+            said = yield DecoderStep(hypotheses, [[START, *ids[:-1]]], [0], targets=[ids])
             scores.append(float(said.target_log_probs.sum()))
         return lambda: {"text_scores": np.array(scores, dtype=np.float32)}
 
@@ -210,10 +235,10 @@ class DecoderComponent:
             )
         return ids
 
-    def _job(self, row: Row) -> _Job:
+    def _request(self, row: Row) -> _DecodeRequest:
         hidden, num_frames = hidden_states(row, self._model.size, FRAME_S, MAX_S)
         _check_language(row)
-        return _Job(
+        return _DecodeRequest(
             hidden[:num_frames],
             row.count("beam_size", 5, MAX_BEAM),
             row.count("nbest", 1, MAX_BEAM),

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.component.graph import MICROSOFT, Graph, quantized
-from conch.families.moonshine.declaration import MAX_TOKENS
+from conch.families.moonshine import MAX_TOKENS
 
 Weights = Mapping[str, FloatArray]
 
@@ -56,10 +56,10 @@ class _Graph(Graph):
             return self.op("Gelu", value)
         return self.op("FastGelu", value, domain=MICROSOFT)
 
-    def rows(self, weight: FloatArray, places: str) -> str:
+    def rows(self, weight: FloatArray, indices: str) -> str:
         if self._exact:
-            return self.op("Gather", self.array(weight), places)
-        return super().rows(weight, places)
+            return self.op("Gather", self.array(weight), indices)
+        return super().rows(weight, indices)
 
     def norm(self, value: str, weight: FloatArray) -> str:
         """Normalise each frame; there is no bias."""
@@ -123,14 +123,14 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     for number in range(_num_layers(weights)):
         layer = f"layers.{number}."
         normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
-        heard = graph.op(
+        attended = graph.op(
             "MultiHeadAttention",
             *graph.queries_keys_values(normed, weights, layer, start, rotary, graph.linear),
             domain=MICROSOFT,
             num_heads=HEADS,
         )
-        heard = graph.linear(heard, weights[f"{layer}self_attn.o_proj"])
-        value = graph.op("Add", value, heard)
+        attended = graph.linear(attended, weights[f"{layer}self_attn.o_proj"])
+        value = graph.op("Add", value, attended)
         normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
         wide = graph.linear(normed, weights[f"{layer}mlp.fc1"], weights[f"{layer}mlp.fc1.bias"])
         wide = graph.gelu(wide)
@@ -183,11 +183,11 @@ def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelP
     graph = _Graph(exact=exact)
     size, layers = len(weights["norm.weight"]), _num_layers(weights)
     ids, positions, targets = (
-        graph.takes(name, 1, "tokens", kind=TensorProto.INT64)
+        graph.takes(name, 1, "tokens", elem_type=TensorProto.INT64)
         for name in ("ids", "positions", "targets")
     )
-    num_best = graph.takes("num_best", 1, kind=TensorProto.INT64)
-    counts = graph.takes("counts", segments, kind=TensorProto.INT64)
+    num_best = graph.takes("num_best", 1, elem_type=TensorProto.INT64)
+    counts = graph.takes("counts", segments, elem_type=TensorProto.INT64)
     each = [_Segment(graph, number, size) for number in range(segments)]
     embeddings = weights["embed_tokens.weight"]
     value = graph.rows(embeddings, ids)
@@ -219,13 +219,13 @@ def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelP
         scaled = weights[f"{layer}encoder_attn.q_proj"] / np.float32(np.sqrt(size // HEADS))
         queries = graph.op("Reshape", graph.linear_by_row(normed, scaled), in_heads)
         queries = graph.op("Transpose", queries, perm=[0, 2, 1, 3])
-        heard = [
-            segment.cross_attention(number, item, is_told=number >= layers // 2)
+        attended = [
+            segment.cross_attention(number, item, is_output=number >= layers // 2)
             for segment, item in zip(each, apart(queries, axis=2), strict=True)
         ]
-        value_heard = graph.op("Transpose", joined(heard, axis=2), perm=[0, 2, 1, 3])
-        value_heard = graph.op("Reshape", value_heard, as_tokens)
-        out = graph.linear_by_row(value_heard, weights[f"{layer}encoder_attn.o_proj"])
+        context = graph.op("Transpose", joined(attended, axis=2), perm=[0, 2, 1, 3])
+        context = graph.op("Reshape", context, as_tokens)
+        out = graph.linear_by_row(context, weights[f"{layer}encoder_attn.o_proj"])
         value = graph.op("Add", value, out)
         normed = graph.norm(value, weights[f"{layer}final_layernorm.weight"])
         fc1, fc2 = (
@@ -242,10 +242,10 @@ def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelP
     at = graph.op("Unsqueeze", targets, graph.ints(2))
     wanted = graph.op("Squeeze", graph.op("GatherElements", log_probs, at, axis=2), graph.ints(2))
     graph.gives(best, "best_log_probs", 1, "tokens", "best")
-    graph.gives(best_ids, "best_ids", 1, "tokens", "best", kind=TensorProto.INT64)
+    graph.gives(best_ids, "best_ids", 1, "tokens", "best", elem_type=TensorProto.INT64)
     graph.gives(wanted, "target_log_probs", 1, "tokens")
     for segment in each:
-        segment.tell()
+        segment.output_attention()
     return graph.model("moonshine")
 
 
@@ -254,8 +254,10 @@ class _Segment:
 
     def __init__(self, graph: _Graph, number: int, size: int) -> None:
         self._graph, self._number, self._head = graph, number, size // HEADS
-        self._shape = graph.takes(f"shape.{number}", 3, kind=TensorProto.INT64)
-        self._parents = graph.takes(f"parents.{number}", f"rows {number}", kind=TensorProto.INT64)
+        self._shape = graph.takes(f"shape.{number}", 3, elem_type=TensorProto.INT64)
+        self._parents = graph.takes(
+            f"parents.{number}", f"rows {number}", elem_type=TensorProto.INT64
+        )
         self._as_tokens = graph.ints(1, -1, size)
         self._heads = graph.ints(1)
         self._attentions: list[str] = []
@@ -288,7 +290,7 @@ class _Segment:
             graph.gives(item, f"{name}.{layer}.{number}", *shape)
         return graph.op("Reshape", said, self._as_tokens)
 
-    def cross_attention(self, layer: int, queries: str, *, is_told: bool) -> str:
+    def cross_attention(self, layer: int, queries: str, *, is_output: bool) -> str:
         graph, number = self._graph, self._number
         keys, values = (
             graph.takes(
@@ -298,11 +300,11 @@ class _Segment:
             for name in ("keys", "values")
         )
         attention = graph.op("Softmax", graph.op("MatMul", queries, keys), axis=-1)
-        if is_told:
+        if is_output:
             self._attentions.append(graph.op("ReduceMean", attention, self._heads, keepdims=0))
         return graph.op("MatMul", attention, values)
 
-    def tell(self) -> None:
+    def output_attention(self) -> None:
         """Output the mean attention of the layers that have added theirs."""
         number = self._number
         attention = self._graph.op("Mean", *self._attentions)

@@ -1,4 +1,4 @@
-"""Moonshine's graphs at work: a waveform to hidden states, and the steps of a decoder."""
+"""Moonshine's graphs at work: the `moonshine_encoder` component, and the steps of a decoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,25 +10,44 @@ import numpy as np
 import onnxruntime
 from onnxruntime import OrtValue
 
-from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component import Array, FloatArray, IntArray, Outputs, Row, RowByRow
 from conch.component.onnx import open_network, run_options, session_options
-from conch.families.moonshine.declaration import STEP_FILES
+from conch.component.parameters import DeviceConfig, be_nice
+from conch.families.moonshine import STEP_FILES
+from conch.families.moonshine.weights import moonshine_folder
+from conch.wire.errors import ConfigError
 
 FRAME_SAMPLES = 384
 """Samples from one hidden state to the next: 24 ms."""
 LEAST_SAMPLES = 1600
 """Shortest waveform: a shorter one is filled with zeros. Of 895 samples there is a first frame."""
+_TOKEN_OUTPUTS = ("best_log_probs", "best_ids", "target_log_probs")
+_MOST_TOKENS = 256
+"""Tokens of one call, each of which takes 260 KB for its log probabilities."""
+MAX_S = 30.0
+"""Longest audio of one call, in seconds: of more, the decoder adds words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoonshineConfig(DeviceConfig):
+    nice: int = 10
+    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
+    streams get a busy CPU first."""
+
+    def __post_init__(self) -> None:
+        if self.device != "cpu":
+            raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
 
 
 class Advance(NamedTuple):
-    """What a step says of each hypothesis."""
+    """Result of a step, by hypothesis."""
 
     best_log_probs: FloatArray
     """float32 `[rows, tokens, best]`, natural logarithms, the best first."""
     best_ids: IntArray
     """int64 `[rows, tokens, best]`."""
     target_log_probs: FloatArray
-    """float32 `[rows, tokens]`: of `Step.targets`."""
+    """float32 `[rows, tokens]`: of `DecoderStep.targets`."""
     attention: FloatArray
     """float32 `[rows, tokens, frames]`: mean cross-attention of the upper layers."""
 
@@ -42,8 +61,19 @@ class MoonshineEncoder:
         """Return hidden states float32 `[frames, size]` of float32 `[samples]`, 16 kHz."""
         filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
         [hidden] = self._session.run(None, {"waveform": filled[None]}, self._once)
-        found: FloatArray = hidden[0]
-        return found
+        return np.asarray(hidden[0])
+
+
+class EncoderComponent(RowByRow):
+    """Turns waveforms of at most 30 s into hidden states, one after the other."""
+
+    def __init__(self, config: MoonshineConfig) -> None:
+        be_nice(config.nice)
+        self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
+
+    def answer(self, row: Row, /) -> Outputs:
+        hidden = self._encode(row.segment(MAX_S))
+        return {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
 
 
 class MoonshineDecoder:
@@ -63,17 +93,17 @@ class MoonshineDecoder:
         cross = self._cross.run_with_ort_values(self._cross_names, inputs)
         return Hypotheses(cross, self._steps[0].no_past)
 
-    def advance(self, steps: Sequence["Step"]) -> list[Advance]:
-        """Make the steps of different hypotheses, which are independent; after an error, none."""
-        found: list[tuple[Advance, Sequence[OrtValue]]] = []
-        while len(found) < len(steps):
-            together = _first(steps[len(found) :])
+    def advance(self, steps: Sequence["DecoderStep"]) -> list[Advance]:
+        """Make the steps of several independent segments; an error leaves all unchanged."""
+        results: list[tuple[Advance, Sequence[OrtValue]]] = []
+        while len(results) < len(steps):
+            together = _first(steps[len(results) :])
             run = next(run for run in self._steps if len(together) <= run.most)
-            found += run(together)
-        for step, (_, past) in zip(steps, found, strict=True):
+            results += run(together)
+        for step, (_, past) in zip(steps, results, strict=True):
             step.hypotheses.past = past
             step.hypotheses.length += len(step.ids[0])
-        return [advance for advance, _ in found]
+        return [advance for advance, _ in results]
 
 
 class Hypotheses:
@@ -99,7 +129,7 @@ class Hypotheses:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class DecoderStep:
     """Tokens that are added to the hypotheses of a segment, which replace those of the step before.
 
     The log probability of each of `targets`, by default of `ids`, is wanted after each of `ids`.
@@ -125,7 +155,7 @@ class _Steps:
         self._session, self.most = session, most
         names = [item.name for item in session.get_inputs()]
         self._cross_names, self._past_names = (
-            [_of(number, names, kind) for number in range(most)] for kind in ("cross_", "past_")
+            [_of(number, names, prefix) for number in range(most)] for prefix in ("cross_", "past_")
         )
         given = {item.name: item.shape for item in session.get_inputs()}
         _, heads, _, head = given[self._past_names[0][0]]
@@ -133,10 +163,10 @@ class _Steps:
         self.no_past = [_value(np.zeros((1, heads, 0, head), np.float32))] * len(
             self._past_names[0]
         )
-        told = [item.name for item in session.get_outputs()]
-        present = [_of(number, told, ("keys", "values")) for number in range(most)]
+        outputs = [item.name for item in session.get_outputs()]
+        present = [_of(number, outputs, ("keys", "values")) for number in range(most)]
         self._outputs = [
-            *_FOUND,
+            *_TOKEN_OUTPUTS,
             *(name for at, names in enumerate(present) for name in (f"attention.{at}", *names)),
         ]
         """Names of outputs: those of all tokens, then those of each segment."""
@@ -154,10 +184,10 @@ class _Steps:
         }
         self._absent = absent_cross | absent_past | absent
 
-    def __call__(self, steps: Sequence[Step]) -> list[tuple[Advance, Sequence[OrtValue]]]:
-        """Return what the steps of at most `most` segments say, and their new past."""
+    def __call__(self, steps: Sequence[DecoderStep]) -> list[tuple[Advance, Sequence[OrtValue]]]:
+        """Return the results of the steps of at most `most` segments, and their new pasts."""
         counts = [step.num_tokens for step in steps]
-        places = [
+        positions = [
             np.arange(step.hypotheses.length, step.hypotheses.length + len(row))
             for step in steps
             for row in step.ids
@@ -167,7 +197,7 @@ class _Steps:
             "targets": _ints(
                 [*chain(*(row for step in steps for row in step.targets or step.ids))]
             ),
-            "positions": _ints(np.concatenate(places)),
+            "positions": _ints(np.concatenate(positions)),
             "num_best": _ints(max(step.num_best for step in steps)),
             "counts": _ints(*counts, *[0] * (self.most - len(steps))),
         }
@@ -176,11 +206,11 @@ class _Steps:
             given[f"parents.{at}"] = _ints(*step.parents)
             given.update(zip(self._past_names[at], step.hypotheses.past, strict=True))
             given.update(zip(self._cross_names[at], step.hypotheses.cross, strict=True))
-        found = self._session.run_with_ort_values(self._outputs, self._absent | given)
-        best, best_ids, wanted = (item.numpy()[0] for item in found[: len(_FOUND)])
+        outputs = self._session.run_with_ort_values(self._outputs, self._absent | given)
+        best, best_ids, wanted = (item.numpy()[0] for item in outputs[: len(_TOKEN_OUTPUTS)])
         advances, begin, each = [], 0, 1 + len(self.no_past)
         for at, step in enumerate(steps):
-            attention, *past = found[len(_FOUND) + at * each :][:each]
+            attention, *past = outputs[len(_TOKEN_OUTPUTS) + at * each :][:each]
             shape, tokens = (len(step.ids), len(step.ids[0]), -1), slice(begin, begin + counts[at])
             begin += counts[at]
             advance = Advance(
@@ -193,20 +223,15 @@ class _Steps:
         return advances
 
 
-_FOUND = ("best_log_probs", "best_ids", "target_log_probs")
-_MOST_TOKENS = 256
-"""Tokens of one call, each of which takes 260 KB for its log probabilities."""
-
-
-def _first(steps: Sequence[Step]) -> Sequence[Step]:
+def _first(steps: Sequence[DecoderStep]) -> Sequence[DecoderStep]:
     """Return the first steps, at least one: as many as one call takes."""
     totals = accumulate(step.num_tokens for step in steps)
     fit = sum(1 for total in totals if total <= _MOST_TOKENS)
     return steps[: max(1, min(fit, max(STEP_FILES.values())))]
 
 
-def _of(segment: int, names: Sequence[str], kind: str | tuple[str, ...]) -> list[str]:
-    return [name for name in names if name.startswith(kind) and name.endswith(f".{segment}")]
+def _of(segment: int, names: Sequence[str], prefix: str | tuple[str, ...]) -> list[str]:
+    return [name for name in names if name.startswith(prefix) and name.endswith(f".{segment}")]
 
 
 def _ints(*values: Any) -> OrtValue:

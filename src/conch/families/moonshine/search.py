@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.component.arrays import FloatArray
-from conch.families.moonshine.network import Advance, Hypotheses, Step
-from conch.families.moonshine.tokens import END, START
+from conch.component import FloatArray
+from conch.families.moonshine import END, START
+from conch.families.moonshine.network import Advance, DecoderStep, Hypotheses
 
 TOKENS_PER_S = 6.5
 """Tokens of a second of audio beyond which a text repeats itself; speech has up to 4.2."""
 MORE_TOKENS = 2
 PRUNED = 4.0
-"""How much less probable than the best one a hypothesis is when it is dropped, in nats.
+"""Nats below the best hypothesis at which one is dropped.
 
 184 utterances of dev, a beam of ten: 0.7 times the tokens, and the oracle stays (2.72, 2.75 %)."""
 
@@ -39,12 +39,12 @@ class Token:
 
     def __iter__(self) -> Iterator["Token"]:
         """Iterate over the tokens of the hypothesis, the first one first."""
-        found: list[Token] = []
+        tokens: list[Token] = []
         token: Token | None = self
         while token:
-            found.append(token)
+            tokens.append(token)
             token = token.before
-        return reversed(found)
+        return reversed(tokens)
 
     @property
     def average(self) -> float:
@@ -65,7 +65,7 @@ def beam_search(
     seconds: float,
     no_repeat: int = 0,
     pruned: float = PRUNED,
-) -> Generator[Step, Advance, Searched]:
+) -> Generator[DecoderStep, Advance, Searched]:
     """Yield each step of the search over a segment, and return its hypotheses.
 
     A hypothesis is finished by the end of text among the `beam_size` best continuations. The search
@@ -78,12 +78,12 @@ def beam_search(
     twice; 0 is for any.
     """
     most = int(TOKENS_PER_S * seconds) + MORE_TOKENS
-    found = yield Step(hypotheses, [[START]], [0], num_best=2 * beam_size)
-    wanted_nothing = _wanted_nothing(found)
+    advance = yield DecoderStep(hypotheses, [[START]], [0], num_best=2 * beam_size)
+    wanted_nothing = _wanted_nothing(advance)
     alive: list[Token | None] = [None]
     ended: list[Token] = []
     for length in range(1, most + 1):
-        ranked = _continued(alive, found, no_repeat)
+        ranked = _continued(alive, advance, no_repeat)
         before, alive, parents = alive, [], []
         best = max((token.total for token in ended), default=-np.inf)
         for rank, (row, token) in enumerate(ranked):
@@ -105,7 +105,7 @@ def beam_search(
         if is_settled or not alive or length == most:
             break
         ids = [[token.id] for token in alive if token]
-        found = yield Step(hypotheses, ids, parents, num_best=2 * beam_size)
+        advance = yield DecoderStep(hypotheses, ids, parents, num_best=2 * beam_size)
     # Nothing has ended where a text would never end, or where all that could follow is banned.
     ended = ended or [token for token in alive or before if token]
     return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
@@ -117,7 +117,7 @@ def greedy_search(
     draft: Sequence[int],
     said: Sequence[int] = (),
     run: int = 0,
-) -> Generator[Step, Advance, Searched]:
+) -> Generator[DecoderStep, Advance, Searched]:
     """Yield each step of a search with a beam of one over a segment, and return its text.
 
     The text begins with the tokens of `said`. Those of `draft` probably follow: they are verified
@@ -131,17 +131,17 @@ def greedy_search(
     most = max(int(TOKENS_PER_S * seconds) + MORE_TOKENS, len(said) + 1)
     given, tried = [START, *said], draft[: most - len(said) - 1]
     targets = [[*said, *tried, END]]
-    found = yield Step(hypotheses, [[*given, *tried]], [0], num_best=2, targets=targets)
-    wanted_nothing = None if said else _wanted_nothing(found)
+    advance = yield DecoderStep(hypotheses, [[*given, *tried]], [0], num_best=2, targets=targets)
+    wanted_nothing = None if said else _wanted_nothing(advance)
     text: Token | None = None
-    for place, item in enumerate(said):
-        log_prob = float(found.target_log_probs[0, place])
-        text = _after(text, item, log_prob, found.attention[0, place])
+    for position, item in enumerate(said):
+        log_prob = float(advance.target_log_probs[0, position])
+        text = _after(text, item, log_prob, advance.attention[0, position])
     at = 0
     while True:
         verified = 0
-        for place, drafted in enumerate([*tried, None], len(given) - 1):
-            chosen = _best(text, _at(found, place))
+        for position, drafted in enumerate([*tried, None], len(given) - 1):
+            chosen = _best(text, _at(advance, position))
             if chosen.id == END or chosen.length == most:
                 return Searched([chosen], wanted_nothing)
             if chosen.id != drafted:
@@ -154,19 +154,19 @@ def greedy_search(
             hypotheses.keep(hypotheses.length - len(tried) + verified)
         at = _next(draft, at + verified, text.id)
         given, tried = [text.id], draft[at : at + TRIED][: most - text.length - 1]
-        found = yield Step(hypotheses, [[*given, *tried]], [0], num_best=2)
+        advance = yield DecoderStep(hypotheses, [[*given, *tried]], [0], num_best=2)
 
 
 def _next(draft: Sequence[int], at: int, chosen: int) -> int:
-    """Return the place of a draft after a token that was chosen where the draft has another."""
+    """Return the index in a draft behind a token that was chosen where the draft has another."""
     near = range(max(0, at - SKIPPED), min(len(draft), at + SKIPPED + 1))
-    same = [place for place in near if draft[place] == chosen]
-    return 1 + min(same, key=lambda place: abs(place - at), default=at)
+    same = [index for index in near if draft[index] == chosen]
+    return 1 + min(same, key=lambda index: abs(index - at), default=at)
 
 
-def _best(before: Token | None, found: Advance) -> Token:
+def _best(before: Token | None, advance: Advance) -> Token:
     """Return the most probable continuation, which makes no empty text."""
-    return next(token for _, token in _continued([before], found, 0) if before or token.id != END)
+    return next(token for _, token in _continued([before], advance, 0) if before or token.id != END)
 
 
 def _first_of_three(text: Token, run: int) -> int:
@@ -182,30 +182,30 @@ def _ended(text: Token, length: int) -> Token:
     return _after(kept[-1], END, 0.0, dropped.attention)
 
 
-def _wanted_nothing(found: Advance) -> float | None:
+def _wanted_nothing(advance: Advance) -> float | None:
     """Return the log probability of an empty text if it is the most probable one."""
-    return float(found.best_log_probs[0, 0, 0]) if found.best_ids[0, 0, 0] == END else None
+    return float(advance.best_log_probs[0, 0, 0]) if advance.best_ids[0, 0, 0] == END else None
 
 
-def _at(found: Advance, place: int) -> Advance:
-    here = slice(place, place + 1)
+def _at(advance: Advance, position: int) -> Advance:
+    here = slice(position, position + 1)
     return Advance(
-        found.best_log_probs[:, here],
-        found.best_ids[:, here],
-        found.target_log_probs[:, here],
-        found.attention[:, here],
+        advance.best_log_probs[:, here],
+        advance.best_ids[:, here],
+        advance.target_log_probs[:, here],
+        advance.attention[:, here],
     )
 
 
 def _continued(
-    alive: Sequence[Token | None], found: Advance, no_repeat: int
+    alive: Sequence[Token | None], advance: Advance, no_repeat: int
 ) -> list[tuple[int, Token]]:
     """Return the continuations of hypotheses with their rows, the most probable first."""
     continued = []
     for row, before in enumerate(alive):
         banned = _repeating(before, no_repeat) if before and no_repeat else ()
-        attention = found.attention[row, -1]
-        best = found.best_log_probs[row, -1].tolist(), found.best_ids[row, -1].tolist()
+        attention = advance.attention[row, -1]
+        best = advance.best_log_probs[row, -1].tolist(), advance.best_ids[row, -1].tolist()
         for log_prob, item in zip(*best, strict=True):
             if item not in banned:
                 continued.append((row, _after(before, item, log_prob, attention)))

@@ -1,4 +1,4 @@
-"""Moonshine's weights, from the files of its package to the graphs that Conch runs."""
+"""Moonshine's weights: a check of their folder, and the graphs that Conch makes of them."""
 
 import hashlib
 import logging
@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conch.cache import cached_folder
-from conch.catalogue.checks import UnfitModelError, check_files
-from conch.component.arrays import Array, FloatArray
-from conch.families.moonshine.declaration import BASE as MOONSHINE_BASE
-from conch.families.moonshine.declaration import (
-    FILES,
-    GRAPH_FILES,
-    PACKAGE,
-    STEP_FILES,
-    TOKENIZER,
-)
+from conch.catalogue.checks import ModelSummary, UnfitModelError, check_files
+from conch.component import Array, FloatArray
+from conch.families.moonshine import BASE as MOONSHINE_BASE
+from conch.families.moonshine import FILES, GRAPH_FILES, PACKAGE, STEP_FILES, TOKENIZER
 from conch.packaged import packaged, sha256_of
 from conch.wire.errors import ConfigError
 
@@ -35,11 +29,15 @@ ENCODER, DECODER, TOKENIZER_FILE = FILES
 _REVISION = 6
 """Raise it with every change of the graphs."""
 _PART = re.compile(r"_(quantized|scale|zero_point|cast_tensor|mul_tensor|add_tensor)$")
-"""What the quantisers of the packages add to the name of a weight."""
+"""Endings of the names of weights by the packages' quantisers."""
 _MERGED = re.compile(r"_merged_\d+")
 _PRODUCTS = ("MatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul")
 _NAMES = {"dense": "o_proj", "up_proj": "fc1", "down_proj": "fc2"}
-"""What base calls parts that tiny names as the graphs do."""
+"""Names of parts in base, and in the graphs as in tiny."""
+
+
+def check_moonshine(folder: Path) -> ModelSummary:
+    return check_files((FILES, GRAPH_FILES), folder)
 
 
 def moonshine_folder(model: str) -> Path:

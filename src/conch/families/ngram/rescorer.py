@@ -1,10 +1,13 @@
-"""The `rescorer` component: score texts by a language model."""
+"""Scores of texts by n-grams: the `rescorer` component, and the hook that calls it."""
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow
+from conch.bls.calls import Calls
+from conch.component import Outputs, Row, RowByRow, bytes_array
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
-from conch.language.normalize import language_model_words
+from conch.language import language_model_words
+from conch.recognition.hooks import Encodings
+from conch.wire.options import RecognitionOptions
 
 
 class Rescorer(RowByRow):
@@ -17,3 +20,10 @@ class Rescorer(RowByRow):
             "lm_scores": np.array([self._model.score(words) for words in texts], dtype=np.float32),
             "num_words": np.array([len(words) for words in texts], dtype=np.int32),
         }
+
+
+async def scores(
+    calls: Calls, texts: list[str], encodings: Encodings, options: RecognitionOptions
+) -> list[float]:
+    outputs = await calls("rescorer", {"hypotheses": bytes_array(texts)}, ("lm_scores",))
+    return [float(score) for score in outputs["lm_scores"].numpy()]

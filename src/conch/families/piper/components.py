@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from onnxruntime import InferenceSession
 
-from conch.component import Array, Outputs, Row, RowByRow
-from conch.component.arrays import FloatArray
+from conch.component import Array, FloatArray, Outputs, Row, RowByRow
 from conch.families.hibari.front_end import symbols
-from conch.families.piper.declaration import BEGIN, BETWEEN, END, MAX_TOKENS, PACKAGE, SOUNDS
+from conch.families.piper import BEGIN, BETWEEN, END, MAX_TOKENS, PACKAGE, SOUNDS
 from conch.families.piper.folder import SPEAKER, PiperVoice, read_cut, read_voices
 from conch.families.speech.graphs import (
     ACOUSTIC,
     VOCODER,
-    Network,
     Stretch,
     VoiceConfig,
+    VoiceNetwork,
     replace_nodes,
     sounds_of,
 )
@@ -34,7 +33,7 @@ SILENCE = "\0"
 
 @lru_cache(8)
 def noise(seed: int) -> FloatArray:
-    """Return what the first graph takes for all that is drawn in it, `[NOISE_SIZE]`."""
+    """Return the noise from which the first graph draws, `[NOISE_SIZE]`."""
     return np.random.default_rng(seed).standard_normal(NOISE_SIZE, dtype=np.float32)
 
 
@@ -51,32 +50,32 @@ class Voices:
         }
 
     def of(self, row: Row) -> tuple[PiperVoice, InferenceSession, Mapping[str, Array]]:
-        """Return the voice of a row, its graph, and what says to that who speaks."""
-        asked = row.parameters["voice"]
-        name, _, speaker = (asked, "", "") if asked in self._opened else asked.rpartition("#")
+        """Return the voice of a row, its graph, and the graph's input for the speaker."""
+        wanted = row.parameters["voice"]
+        name, _, speaker = (wanted, "", "") if wanted in self._opened else wanted.rpartition("#")
         if name not in self._opened:
-            raise _wrong(", ".join(self._opened), asked)
+            raise _wrong(", ".join(self._opened), wanted)
         voice, session = self._opened[name]
         if speaker and speaker not in voice.speakers:
             names = ", ".join(voice.speakers)
-            raise _wrong(f"{name}#SPEAKER with one of {names:.400}" if names else name, asked)
+            raise _wrong(f"{name}#SPEAKER with one of {names:.400}" if names else name, wanted)
         number = np.array([voice.speakers.get(speaker, 0)], np.int64)
-        is_asked = any(item.name == SPEAKER for item in session.get_inputs())
-        return voice, session, {SPEAKER: number} if is_asked else {}
+        takes_speaker = any(item.name == SPEAKER for item in session.get_inputs())
+        return voice, session, {SPEAKER: number} if takes_speaker else {}
 
 
 def _wrong(takes: str, sent: str) -> OptionError:
     return OptionError(f"option 'voice' takes {takes}; sent: {sent!r:.100}")
 
 
-class _Network(Network):
-    """A network that is looked through when its graphs are made: that takes 100 MB."""
+class _PiperNetwork(VoiceNetwork):
+    """A network whose cut is found when its graphs are made, which takes 100 MB."""
 
     def write(self, source: Path, folder: Path) -> None:
         cut = read_cut(source)
         first = (cut.inputs, (cut.latents, cut.durations))
         second = ((cut.latents, *cut.others), (cut.audio,))
-        Network.write(replace(self, acoustic=first, vocoder=second), source, folder)
+        VoiceNetwork.write(replace(self, acoustic=first, vocoder=second), source, folder)
 
 
 def feed_noise(graph: Any) -> None:
@@ -101,13 +100,15 @@ def feed_noise(graph: Any) -> None:
             ("Mod", [f"{drawn}_places", "noise_size"], "kept"),
             ("Gather", [NOISE, f"{drawn}_kept"], "flat"),
         )
-        nodes += (helper.make_node(kind, names, [f"{drawn}_{to}"]) for kind, names, to in steps)
+        nodes += (
+            helper.make_node(op_type, names, [f"{drawn}_{to}"]) for op_type, names, to in steps
+        )
         nodes.append(helper.make_node("Reshape", [f"{drawn}_flat", f"{drawn}_shape"], [drawn]))
     replace_nodes(graph, nodes)
 
 
 def tell_channels(graph: Any) -> None:
-    """Give the first input of a decoder, the latents, its shape, in place."""
+    """Set the shape of a decoder's first input, the latents, in place."""
     from onnx import TensorProto, helper
 
     name, sizes = graph.input[0].name, {item.name: item.dims for item in graph.initializer}
@@ -116,7 +117,7 @@ def tell_channels(graph: Any) -> None:
     graph.input[0].CopyFrom(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
 
-NETWORK = _Network(
+NETWORK = _PiperNetwork(
     package=PACKAGE,
     folder="",
     file="",
@@ -130,7 +131,7 @@ NETWORK = _Network(
 """Network of any voice, whose file the parameter `model` names."""
 
 
-class Acoustic(RowByRow):
+class PiperAcoustic(RowByRow):
     def __init__(self, config: VoiceConfig) -> None:
         self._voices, self._symbols = Voices(config, ACOUSTIC), symbols()
 
@@ -154,7 +155,7 @@ class Acoustic(RowByRow):
         }
 
 
-class Vocoder(RowByRow):
+class PiperVocoder(RowByRow):
     """Makes the waveform of frames, which equals that part of the whole."""
 
     def __init__(self, config: VoiceConfig) -> None:
@@ -175,15 +176,15 @@ def units_of(sounds: str, known: Mapping[str, Sequence[int]]) -> tuple[Array, Ar
     There is a sound for each token; `known` are the units of the voice, by what espeak writes.
     """
     units = [*known[BEGIN], *known[BETWEEN]]
-    owners, place = [0] * len(units), 0
-    while place < len(sounds):
-        pair = sounds[place : place + 2]
-        written = pair if pair in SOUNDS else sounds[place]
+    owners, index = [0] * len(units), 0
+    while index < len(sounds):
+        pair = sounds[index : index + 2]
+        written = pair if pair in SOUNDS else sounds[index]
         for unit in SOUNDS.get(written, written):
-            found = [*known[unit], *known[BETWEEN]] if unit in known else []
-            units += found
-            owners += [place] * len(found)
-        place += len(written)
+            added = [*known[unit], *known[BETWEEN]] if unit in known else []
+            units += added
+            owners += [index] * len(added)
+        index += len(written)
     units += known[END]
     owners += [len(sounds) - 1] * len(known[END])
     return np.array(units, np.int64), np.array(owners, np.int64)

@@ -10,12 +10,12 @@ from typing import Any
 from conch.catalogue.checks import ModelSummary, UnfitModelError, read_json, readable, size_of
 from conch.families import voices
 from conch.families.family import AddedVoice
-from conch.families.piper.declaration import NAME, UNITS
+from conch.families.piper import NAME, UNITS
 
 INPUTS, SPEAKER = ("input", "input_lengths", "scales"), "sid"
 """Inputs of a voice; that of the speaker is there if it has several."""
 SCALES = {"noise_scale": 0.667, "length_scale": 1.0, "noise_w": 0.8}
-"""What a voice has for `PiperVoice.scales`, with Piper's defaults."""
+"""Settings of `PiperVoice.scales`, with Piper's defaults."""
 LOCAL = {
     *("Add", "Cast", "Clip", "Constant", "Conv", "ConvTranspose", "Div", "Identity", "LeakyRelu"),
     *("Mul", "Slice", "Squeeze", "Tanh", "Unsqueeze"),
@@ -24,8 +24,8 @@ LOCAL = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """Where a network of VITS is cut into what a sentence needs once, and its decoder."""
+class NetworkCut:
+    """Cut of a network of VITS between the part that runs once a sentence, and its decoder."""
 
     inputs: tuple[str, ...]
     others: tuple[str, ...]
@@ -48,7 +48,7 @@ class PiperVoice:
     speakers: Mapping[str, int]
     """Speakers by name; empty for a voice of one."""
     scales: Sequence[float]
-    """How much is drawn of the sound, how long sounds are, and how much is drawn of that."""
+    """Noise of the sound, length of sounds, and noise of the length."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class PiperVoice:
         return self.path.stem
 
     def added(self) -> AddedVoice:
-        """Return what others than its components need to know; the errors are of `read_cut`."""
+        """Return the voice as client and gateway know it; the errors are those of `read_cut`."""
         several = f", {len(self.speakers)} speakers: {self.name}#SPEAKER" if self.speakers else ""
         cut = read_cut(self.path)
         return AddedVoice(
@@ -73,13 +73,13 @@ class PiperVoice:
 
 def check_piper(folder: Path) -> ModelSummary:
     """Check a folder, and return what it is; the errors are of `read_voices` and `read_cut`."""
-    found = tuple(voice.added() for voice in read_voices(folder))
+    added = tuple(voice.added() for voice in read_voices(folder))
     known = voices()
-    for voice in found:
+    for voice in added:
         if voice.name in known and known[voice.name].name != NAME:
             raise UnfitModelError(f"its {voice.name}.onnx has the name of another voice")
-    family = f"Piper: {', '.join(voice.name for voice in found)}"
-    return ModelSummary(1, size_of(folder), family=family, voices=found)
+    family = f"Piper: {', '.join(voice.name for voice in added)}"
+    return ModelSummary(1, size_of(folder), family=family, voices=added)
 
 
 @readable()
@@ -100,10 +100,10 @@ def _voice(path: Path) -> PiperVoice:
     name = f"{path.name}.json"
     settings = read_json(Path(f"{path}.json"), dict, "JSON object")
     try:
-        kind = settings.get("phoneme_type", "espeak")
+        phoneme_type = settings.get("phoneme_type", "espeak")
         code = settings.get("language", {}).get("code") or settings["espeak"]["voice"]
         language, *land = re.split("[-_]", code)
-        units = {key: [*map(int, found)] for key, found in settings["phoneme_id_map"].items()}
+        units = {key: [*map(int, numbers)] for key, numbers in settings["phoneme_id_map"].items()}
         scales = settings.get("inference", {})
         voice = PiperVoice(
             path=path,
@@ -115,8 +115,10 @@ def _voice(path: Path) -> PiperVoice:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnfitModelError(f"its {name} is not Piper's: {error!r:.100}") from None
-    if kind != "espeak":
-        raise UnfitModelError(f"its {name} has phoneme_type {kind!r:.40}; only espeak is served")
+    if phoneme_type != "espeak":
+        raise UnfitModelError(
+            f"its {name} has phoneme_type {phoneme_type!r:.40}; only espeak is served"
+        )
     if language != "en":
         raise UnfitModelError(
             f"its {name} is of the language {code:.40}: texts are read in English alone"
@@ -126,7 +128,7 @@ def _voice(path: Path) -> PiperVoice:
     return voice
 
 
-def read_cut(path: Path) -> Cut:
+def read_cut(path: Path) -> NetworkCut:
     """Return where a network is cut, by the shape of its graph: exports name it differently."""
     # Where it is needed: it takes a second to import.
     import onnx
@@ -150,7 +152,7 @@ def read_cut(path: Path) -> Cut:
     rates, reach = _reach(path, graph.node, latents)
     if audio not in rates or not before.isdisjoint(INPUTS) or begins[0].input[1] not in sizes:
         raise _unfit(path, f"its decoder needs more than its latent, {latents}")
-    return Cut(
+    return NetworkCut(
         inputs=inputs,
         others=tuple(before.intersection(inputs)),
         latents=latents,
@@ -182,7 +184,7 @@ def _begins(nodes: Sequence[Any]) -> Iterator[Any]:
 
 
 def _needed_by(name: str, nodes: Sequence[Any], without: Set[str]) -> set[str]:
-    """Return the names of all values that one is made of, but those that others are made of."""
+    """Return the names of all values that one depends on, except behind those of `without`."""
     needed = {name}
     for node in reversed(nodes):
         if not (needed - without).isdisjoint(node.output):
@@ -193,15 +195,15 @@ def _needed_by(name: str, nodes: Sequence[Any], without: Set[str]) -> set[str]:
 def _reach(
     path: Path, nodes: Sequence[Any], latents: str
 ) -> tuple[dict[str, int], dict[str, float]]:
-    """Return places a frame, and frames heard, of each value that depends on the latents."""
+    """Return samples of a frame, and reach in frames, of values that depend on the latents."""
     rates, reach = {latents: 1}, {latents: 0.0}
     for node in nodes:
-        heard = [name for name in node.input if name in reach]
-        if not heard:
+        sources = [name for name in node.input if name in reach]
+        if not sources:
             continue
         if node.op_type not in LOCAL:
             raise _unfit(path, f"its decoder has {node.op_type}, which may hear all frames")
-        rate, frames = rates[heard[0]], max(reach[name] for name in heard)
+        rate, frames = rates[sources[0]], max(reach[name] for name in sources)
         if node.op_type in ("Conv", "ConvTranspose"):
             given = {item.name: [*item.ints] for item in node.attribute}
             size = given["kernel_shape"][0] - 1

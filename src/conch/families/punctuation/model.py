@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.component.onnx import open_network, session_options
 from conch.wire.errors import ConfigError
 
@@ -33,7 +33,7 @@ _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'"})
 SHIPPED = Path(__file__).parent / "weights" / "punctuation-en.onnx"
 """Model for English."""
 MARKS = ("", ",", ".", "?")
-"""What may stand after a word, in the order of the network's outputs."""
+"""Marks after a word, in the order of the network's outputs."""
 LOWER, CAPITAL, UPPER = range(3)
 """Cases of a word, in the order of the network's outputs after MARKS."""
 _WINDOW = 128
@@ -41,7 +41,7 @@ _WINDOW = 128
 _BATCH_WORDS = 2048
 
 
-class Word(NamedTuple):
+class WordSpan(NamedTuple):
     """A word and where it stands, in characters of the text."""
 
     start: int
@@ -53,15 +53,15 @@ class Word(NamedTuple):
     """After the last letter or digit."""
 
 
-def words_of(text: str) -> list[Word]:
+def words_of(text: str) -> list[WordSpan]:
     """Return what stands between spaces and has a letter or a digit."""
-    found = []
+    words = []
     for token in _TOKEN.finditer(text):
         core = _CORE.search(token.group())
         if core:
             start = token.start()
-            found.append(Word(start, token.end(), start + core.start(), start + core.end()))
-    return found
+            words.append(WordSpan(start, token.end(), start + core.start(), start + core.end()))
+    return words
 
 
 @lru_cache(maxsize=65536)
@@ -76,7 +76,7 @@ def plain(word: str) -> str:
     return _DIGIT.sub("0", letters)
 
 
-class Vocabulary:
+class HashedVocabulary:
     def __init__(self, words: Sequence[str]) -> None:
         """`words` are as `plain` returns them."""
         self.words = tuple(words)
@@ -112,8 +112,8 @@ class PunctuatorConfig:
     """CPU threads of one call; the network is too small for more."""
 
 
-class Labels(NamedTuple):
-    """What the network says of the words of a text."""
+class WordLabels(NamedTuple):
+    """Labels of the words of a text, by the network."""
 
     marks: NDArray[np.int64]
     """`[N]`, of MARKS."""
@@ -142,7 +142,7 @@ class PunctuationModel:
         self._session = open_network("the punctuation model", path, options)
         described = self._session.get_modelmeta().custom_metadata_map
         try:
-            self._vocabulary = Vocabulary(json.loads(described["words"]))
+            self._vocabulary = HashedVocabulary(json.loads(described["words"]))
             self.inside: dict[str, str] = json.loads(described["inside"])
             self._reach, self._end = int(described["reach"]), float(described["end"])
         except (KeyError, ValueError) as error:
@@ -150,10 +150,10 @@ class PunctuationModel:
                 f"{path} is not a graph of lab.training.punctuation.export: it lacks {error}"
             ) from error
 
-    def label(self, texts: Sequence[Sequence[str]]) -> list[Labels]:
-        """Return the labels of each text's words, as of one window; its windows overlap."""
-        found = [
-            Labels(np.zeros(len(words), np.int64), np.zeros(len(words), np.int64))
+    def label(self, texts: Sequence[Sequence[str]]) -> list[WordLabels]:
+        """Return the labels of each text's words; windows overlap so far that they change none."""
+        labels = [
+            WordLabels(np.zeros(len(words), np.int64), np.zeros(len(words), np.int64))
             for words in texts
         ]
         features = [self._vocabulary.features([plain(word) for word in words]) for words in texts]
@@ -172,9 +172,9 @@ class PunctuationModel:
             for row_marks, row_cases, window in zip(marks, cases, batch, strict=True):
                 whole = slice(window.first, window.last)
                 part = slice(window.first - window.start, window.last - window.start)
-                found[window.text].marks[whole] = row_marks[part]
-                found[window.text].cases[whole] = row_cases[part]
-        return found
+                labels[window.text].marks[whole] = row_marks[part]
+                labels[window.text].cases[whole] = row_cases[part]
+        return labels
 
 
 def windows_of(lens: Sequence[int], reach: int) -> Iterator[Window]:

@@ -3,21 +3,20 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from conch.component import Outputs, Row
-from conch.component.text_step import Span, TextEdit, changed, text_step_outputs
+from conch.component import Outputs, Row, Span, TextEdit, changed, text_step_outputs
 from conch.families.punctuation.model import (
     CAPITAL,
     LOWER,
     MARKS,
     UPPER,
-    Labels,
     PunctuationModel,
     PunctuatorConfig,
-    Word,
+    WordLabels,
+    WordSpan,
     plain,
     words_of,
 )
-from conch.language.normalize import ONES, TENS
+from conch.language import ONES, TENS
 from conch.wire.errors import InvalidRequestError
 
 LONGEST_TEXT = 1_000_000
@@ -42,7 +41,7 @@ _NEVER_NAMES = frozenset({
 _CURRENCIES = frozenset({"dollar", "dollars", "euro", "euros"})
 # fmt: on
 _CENTS = frozenset({*ONES[10:], *TENS})
-"""How cents begin: no comma stands before them in `twenty one dollars fifty`."""
+"""First words of cents: `twenty one dollars fifty` has no comma."""
 _ENDS_SENTENCE = (MARKS.index("."), MARKS.index("?"))
 
 
@@ -57,9 +56,9 @@ class Punctuator:
         """Answer rows with `text` and perhaps `language`; they share batches."""
         sent = [_sent(row) for row in rows]
         own = [text for text, language in sent if self._is_own(language)]
-        found = iter(self.punctuate(own))
+        punctuated = iter(self.punctuate(own))
         return [
-            text_step_outputs(*(next(found) if self._is_own(language) else (text, [])))
+            text_step_outputs(*(next(punctuated) if self._is_own(language) else (text, [])))
             for text, language in sent
         ]
 
@@ -98,7 +97,7 @@ def is_bare(text: str) -> bool:
 
 
 def written(
-    text: str, words: Sequence[Word], labels: Labels, inside: Mapping[str, str]
+    text: str, words: Sequence[WordSpan], labels: WordLabels, inside: Mapping[str, str]
 ) -> tuple[str, list[Span]]:
     """Return a text with the marks and cases of its words, and a span for each word that changed.
 
@@ -111,7 +110,7 @@ def written(
 
 
 def _changes(
-    text: str, words: Sequence[Word], labels: Labels, inside: Mapping[str, str]
+    text: str, words: Sequence[WordSpan], labels: WordLabels, inside: Mapping[str, str]
 ) -> Iterator[TextEdit]:
     begins = True
     cores = [text[word.core_start : word.core_end] for word in words]

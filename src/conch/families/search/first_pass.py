@@ -16,8 +16,7 @@ import numpy as np
 
 from conch.bls.call import ComponentAwayError, Parameter
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.families.search.recogniser import (
     COLUMNS,
     EncodedFrames,
@@ -41,16 +40,16 @@ STEPS_AGAIN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """A step that was heard and not read yet."""
+class _EncodedStep:
+    """A step that is encoded, and not searched yet."""
 
     waveform: Array
-    heard: "_Heard"
-    place: ChunkPosition
+    encoded: "_Encoded"
+    position: ChunkPosition
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _Encoded:
     frames: EncodedFrames
     speech: SpeechProbs | None
     behind_s: float
@@ -97,7 +96,7 @@ class SearchFirstPass(FirstPass):
         """Id of the stream in encoder and search."""
         self._called: float | None = None
         """Time of the components' last call, on the monotonic clock; None if they keep no state."""
-        self._step: _Step | None = None
+        self._step: _EncodedStep | None = None
         self._behind_s = 0.0
         """Seconds of audio before the open utterance whose frames come with it."""
         self._leaving: set[asyncio.Task[None]] = set()
@@ -116,51 +115,53 @@ class SearchFirstPass(FirstPass):
         finds_speech: bool = False,
     ) -> tuple[LiveUtterance, SpeechProbs | None]:
 
-        def encode(place: ChunkPosition) -> Awaitable[_Heard]:
-            return self._encode_step(calls, waveform, place, finds_speech=finds_speech)
+        def encode(position: ChunkPosition) -> Awaitable[_Encoded]:
+            return self._encode_step(calls, waveform, position, finds_speech=finds_speech)
 
-        place = self._place(ends=ends)
+        position = self._next_position(ends=ends)
         try:
-            heard = await encode(place)
+            encoded = await encode(position)
         except ComponentAwayError:
-            if place.starts:  # it was repeated, in vain
+            if position.starts:  # it was repeated, in vain
                 raise
-            utterance, place = await self._begin_again(utterance, calls, ends=ends)
-            heard = await encode(place)
-        self._step = _Step(waveform, heard, place)
-        return utterance, heard.speech
+            utterance, position = await self._begin_again(utterance, calls, ends=ends)
+            encoded = await encode(position)
+        self._step = _EncodedStep(waveform, encoded, position)
+        return utterance, encoded.speech
 
     async def read(
         self, utterance: LiveUtterance, calls: Calls, *, is_over: bool
     ) -> tuple[LiveUtterance, Decoded]:
         step, self._step = self._step, None
         assert step is not None, "a step is heard before it is read"
-        place, heard = step.place, step.heard
+        position, encoded = step.position, step.encoded
         if self._keeps_frames:
-            utterance = self._with_frames(utterance, heard)
+            utterance = self._with_frames(utterance, encoded)
         try:
-            found = await self._search(heard.frames, place, calls, utterance, is_over=is_over)
+            result = await self._search(encoded.frames, position, calls, utterance, is_over=is_over)
         except ComponentAwayError:
-            if place.starts:
+            if position.starts:
                 raise
-            utterance, place = await self._begin_again(utterance, calls, ends=place.ends)
-            heard = await self._encode_step(calls, step.waveform, place)
-            found = await self._search(heard.frames, place, calls, utterance, is_over=is_over)
+            utterance, position = await self._begin_again(utterance, calls, ends=position.ends)
+            encoded = await self._encode_step(calls, step.waveform, position)
+            result = await self._search(encoded.frames, position, calls, utterance, is_over=is_over)
         if is_over:
-            self._behind_s = heard.behind_s
-        if place.ends:
+            self._behind_s = encoded.behind_s
+        if position.ends:
             self._called, self._child, self._behind_s = None, uuid.uuid4().hex, 0.0
-        return utterance, found
+        return utterance, result
 
     async def keep_alive(
         self, utterance: LiveUtterance | None, calls: Calls
     ) -> LiveUtterance | None:
         if self._called is None or time.monotonic() - self._called <= self._keep_alive_s:
             return utterance
-        place = self._place(ends=False)
+        position = self._next_position(ends=False)
         try:
-            heard = await self._encode_step(calls, NO_SAMPLES, place)
-            found = await self._search(heard.frames, place, calls, utterance or LiveUtterance())
+            encoded = await self._encode_step(calls, NO_SAMPLES, position)
+            result = await self._search(
+                encoded.frames, position, calls, utterance or LiveUtterance()
+            )
         except ComponentAwayError:
             if utterance:
                 utterance, _ = await self._begin_again(utterance, calls, ends=False)
@@ -168,7 +169,7 @@ class SearchFirstPass(FirstPass):
                 self._leave_child()
                 self._called = None
             return utterance
-        return utterance and utterance.with_text(found)
+        return utterance and utterance.with_text(result)
 
     async def close(self) -> None:
         """Free the components' state, unless an end that was read has done it."""
@@ -177,16 +178,16 @@ class SearchFirstPass(FirstPass):
             self._leave_child()
         await asyncio.gather(*self._leaving)
 
-    def _place(self, *, ends: bool) -> ChunkPosition:
+    def _next_position(self, *, ends: bool) -> ChunkPosition:
         """Return the place of the next calls in the components' stream; the first ones open it."""
-        place = ChunkPosition(self._child, starts=self._called is None, ends=ends)
+        position = ChunkPosition(self._child, starts=self._called is None, ends=ends)
         self._called = time.monotonic()
-        return place
+        return position
 
     def _leave_child(self) -> None:
         """Free what encoder and search keep of the stream; it may begin there under a new id."""
-        place = ChunkPosition(self._child, starts=False, ends=True)
-        leaving = asyncio.create_task(self._end(place))
+        position = ChunkPosition(self._child, starts=False, ends=True)
+        leaving = asyncio.create_task(self._end(position))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
         self._child, self._behind_s = uuid.uuid4().hex, 0.0
@@ -194,7 +195,7 @@ class SearchFirstPass(FirstPass):
     async def _search(
         self,
         frames: EncodedFrames,
-        place: ChunkPosition,
+        position: ChunkPosition,
         calls: Calls,
         utterance: LiveUtterance,
         *,
@@ -202,8 +203,8 @@ class SearchFirstPass(FirstPass):
     ) -> Decoded:
         """Return the text of an utterance after its next frames; after the last, all scores too."""
         options, start = self._options, utterance.start / SAMPLE_RATE
-        parameters = self.parameters(options) if place.starts else {}
-        if place.starts and options.mode == "two_pass":
+        parameters = self.parameters(options) if position.starts else {}
+        if position.starts and options.mode == "two_pass":
             # Hotwords that the search cannot write may be for the second pass.
             parameters["skip_foreign"] = True
         if is_over:
@@ -213,8 +214,8 @@ class SearchFirstPass(FirstPass):
             frames.inputs,
             COLUMNS if is_over else ("hypotheses", "scores", "stable", "num_words", *WORD_COLUMNS),
             parameters,
-            place,
-            work=options.beam_size if place.starts else 1,
+            position,
+            work=options.beam_size if position.starts else 1,
         )
         span = Seconds(start, start + utterance.seconds + frames.seconds)
         if is_over:
@@ -235,11 +236,11 @@ class SearchFirstPass(FirstPass):
         """
         logger.warning("a component has lost a stream, which goes on with the audio that is kept")
         calls.count(STREAMS_RESUMED)
-        again, place = await self._hear_again(utterance, calls, ends=ends)
+        again, position = await self._hear_again(utterance, calls, ends=ends)
         if self._end_firm and not again.text.startswith(text_of_words(utterance.stable)):
             left = await self._end_firm(utterance, calls)
-            again, place = await self._hear_again(left, calls, ends=ends)
-        return again, place
+            again, position = await self._hear_again(left, calls, ends=ends)
+        return again, position
 
     async def _hear_again(
         self, utterance: LiveUtterance, calls: Calls, *, ends: bool
@@ -247,65 +248,65 @@ class SearchFirstPass(FirstPass):
         """Send the audio of the open utterance to encoder and search, as a stream of a new id."""
         self._leave_child()
         num_stable = utterance.num_stable
-        place = ChunkPosition(self._child, starts=True, ends=ends)
+        position = ChunkPosition(self._child, starts=True, ends=ends)
         kept = utterance.steps
         for first in range(0, len(kept), STEPS_AGAIN):
             steps = np.concatenate([step.waveform for step in kept[first : first + STEPS_AGAIN]])
-            then, place = replace(place, ends=False), replace(place, starts=False)
+            then, position = replace(position, ends=False), replace(position, starts=False)
             frames = (await self._encode_step(calls, steps, then)).frames
             utterance = utterance.with_text(await self._search(frames, then, calls, utterance))
         num_stable = min(max(num_stable, utterance.num_stable), len(utterance.words))
-        return replace(utterance, num_stable=num_stable), place
+        return replace(utterance, num_stable=num_stable), position
 
     async def _encode_step(
-        self, calls: Calls, waveform: Array, place: ChunkPosition, *, finds_speech: bool = False
-    ) -> _Heard:
-        """Return what the encoder makes of FP32 [samples], with speech probabilities if wanted."""
+        self, calls: Calls, waveform: Array, position: ChunkPosition, *, finds_speech: bool = False
+    ) -> _Encoded:
+        """Return the encoder's output for FP32 [samples], with speech probabilities if wanted."""
         if self.encoder == self.decoder:
-            return _Heard(EncodedFrames.of_samples(waveform), None, 0.0)
+            return _Encoded(EncodedFrames.of_samples(waveform), None, 0.0)
         speech = ("speech_probs", "frame_samples") if finds_speech else ()
         kept = ("frame_samples",) if self._keeps_frames else ()
         wanted = tuple(
             dict.fromkeys((self.frames, f"{self.frames}_lens", "behind_samples", *speech, *kept))
         )
-        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, sequence=place)
+        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, sequence=position)
         frames = EncodedFrames.of(self.frames, outputs, waveform)
         behind_s = outputs["behind_samples"].numpy().item() / SAMPLE_RATE
         frame_s = sum(outputs[name].numpy().item() for name in kept) / SAMPLE_RATE
         if not finds_speech:
-            return _Heard(frames, None, behind_s, frame_s)
+            return _Encoded(frames, None, behind_s, frame_s)
         probs, frame_samples = (outputs[name].numpy() for name in speech)
-        return _Heard(frames, SpeechProbs(probs, frame_samples.item()), behind_s, frame_s)
+        return _Encoded(frames, SpeechProbs(probs, frame_samples.item()), behind_s, frame_s)
 
-    async def _end(self, place: ChunkPosition) -> None:
+    async def _end(self, position: ChunkPosition) -> None:
         """Free the components' state of a stream that ends without its last samples."""
         calls, lens = self._detached, f"{self.frames}_lens"
         no_samples: dict[str, Array] = {"waveform": NO_SAMPLES}
         if self.encoder == self.decoder:
-            ends = [calls(self.decoder, no_samples, ("scores",), sequence=place)]
+            ends = [calls(self.decoder, no_samples, ("scores",), sequence=position)]
         else:
             no_frames = {self.frames: NO_SAMPLES[:, None], lens: np.zeros(1, np.int32)}
             ends = [
-                calls(self.encoder, no_samples, (lens,), sequence=place),
-                calls(self.decoder, no_frames, ("scores",), sequence=place),
+                calls(self.encoder, no_samples, (lens,), sequence=position),
+                calls(self.decoder, no_frames, ("scores",), sequence=position),
             ]
-        found = await asyncio.gather(*ends, return_exceptions=True)
-        for error in found:
+        results = await asyncio.gather(*ends, return_exceptions=True)
+        for error in results:
             # A component that is away, or was, has nothing left to free.
             if isinstance(error, BaseException) and not isinstance(error, ComponentAwayError):
                 logger.warning(
-                    "END of the components' stream %s failed: %r", place.stream_id, error
+                    "END of the components' stream %s failed: %r", position.stream_id, error
                 )
 
-    def _with_frames(self, utterance: LiveUtterance, heard: _Heard) -> LiveUtterance:
+    def _with_frames(self, utterance: LiveUtterance, encoded: _Encoded) -> LiveUtterance:
         """Return an utterance with a step's frames too; none if they are not of its audio."""
         before = utterance.encoded.get(self.keeps_for, _KeptFrames())
         assert isinstance(before, _KeptFrames)
         # A copy: the handle would keep the server's memory.
-        step = replace(heard.frames, frames=heard.frames.numpy().copy())
+        step = replace(encoded.frames, frames=encoded.frames.numpy().copy())
         # At the end of a stream an encoder may hear silence behind the audio.
-        surplus_s = len(step.numpy()) * heard.frame_s - step.seconds
-        is_apart = self._behind_s or heard.behind_s or surplus_s > heard.frame_s
+        surplus_s = len(step.numpy()) * encoded.frame_s - step.seconds
+        is_apart = self._behind_s or encoded.behind_s or surplus_s > encoded.frame_s
         if is_apart or len(before.steps) < len(utterance.steps):
             return replace(utterance, encoded={})
         kept = _KeptFrames((*before.steps, step))

@@ -1,4 +1,4 @@
-"""The encoder of an export on ONNX Runtime, and the parameters that name its folder."""
+"""The encoder of an export on ONNX Runtime: its folder, its features and its states."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +12,20 @@ import numpy as np
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.exports import AcousticEncoder, check_precision
 from conch.catalogue.onnx_header import INT32, INT64
-from conch.component.arrays import Array, FloatArray
+from conch.component import Array, FloatArray
+from conch.component.kaldi_fbank import (
+    KaldiFbank,
+    default_options,
+    icefall_options,
+    nemo_options,
+)
 from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig
-from conch.families.search.features import extractor_of
 from conch.wire.errors import ConfigError
 
+_LEAST_VARIANCE = _LEAST_DEVIATION = 1e-5
+_GUARD = 2.0**-24
 Folder = TypeVar("Folder")
-
 PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
 TYPES = {INT32: np.int32, INT64: np.int64}
@@ -87,7 +93,7 @@ def folder_of(
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What an encoder keeps of one stream: a row of the states of a batch."""
+    """States of an encoder for one stream: a row of those of a batch."""
 
     arrays: tuple[Array, ...]
     axes: tuple[int, ...]
@@ -109,15 +115,15 @@ def joined(states: Sequence[States]) -> tuple[Array, ...]:
     ):
         return first.arrays
     return tuple(
-        np.concatenate([np.take(item.arrays[place], [item.row], axis) for item in states], axis)
-        for place, axis in enumerate(first.axes)
+        np.concatenate([np.take(item.arrays[index], [item.row], axis) for item in states], axis)
+        for index, axis in enumerate(first.axes)
     )
 
 
 class EncoderGraph:
     def __init__(self, encoder: AcousticEncoder, what: str, threads: int) -> None:
         """`what` names the encoder in errors."""
-        self.encoder, self.extractor = encoder, extractor_of(encoder)
+        self.encoder = encoder
         # Chunks are small: runs side by side wait less for each other than threads of one run.
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
         self._pool = ThreadPoolExecutor(self._at_once, "encoder")
@@ -126,7 +132,7 @@ class EncoderGraph:
         self._session = open_network(what, encoder.path, self._options)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
-        self._lens_kinds = [TYPES.get(item.element_type, np.int64) for item in header.inputs[1:]]
+        self._lens_types = [TYPES.get(item.element_type, np.int64) for item in header.inputs[1:]]
         # In front of the states some give the number of frames.
         given = sum(not item.counts for item in states)
         names = [item.name for item in header.outputs]
@@ -152,10 +158,10 @@ class EncoderGraph:
         """Return float32 `[frames, size]` and new states of chunks float32 `[chunk, num_mels]`."""
         share = math.ceil(len(chunks) / self._at_once)
         most = 1 if self.is_one_by_one else min(share, _MOST_ROWS)
-        places = range(0, len(chunks), most)
+        starts = range(0, len(chunks), most)
         runs = self._pool.map(
             lambda start: self._run(chunks[start : start + most], states[start : start + most]),
-            places,
+            starts,
         )
         out: list[FloatArray] = []
         after: list[States] = []
@@ -183,12 +189,12 @@ class EncoderGraph:
             array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
             for item, array in zip(known, before, strict=True)
         )
-        heard = [*self._heard(out)]
+        frames = [*self._frames_of(out)]
         for row, length in enumerate(lens):
             if length < self.encoder.chunk:
                 num_frames = (length - self.encoder.window) // self.encoder.subsampling + 1
-                heard[row] = heard[row][:num_frames]
-        return heard, [States(after, states[0].axes, row) for row in range(len(states))]
+                frames[row] = frames[row][:num_frames]
+        return frames, [States(after, states[0].axes, row) for row in range(len(states))]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
         """Return float32 `[frames / subsampling, size]`, about, of each `[frames, num_mels]`."""
@@ -201,18 +207,18 @@ class EncoderGraph:
             x[row, : len(item)] = item
         feed = {self._inputs[0]: self._arranged(x)}
         feed |= {
-            name: np.array(lens, kind)
-            for name, kind in zip(self._inputs[1:], self._lens_kinds, strict=True)
+            name: np.array(lens, dtype)
+            for name, dtype in zip(self._inputs[1:], self._lens_types, strict=True)
         }
         out, *more = self.run(feed)
         out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
-        return [row[:length] for row, length in zip(self._heard(out), out_lens, strict=True)]
+        return [row[:length] for row, length in zip(self._frames_of(out), out_lens, strict=True)]
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
         """Return what the encoder gives: frames, then states, or lengths of recordings."""
         wanted = self._outputs if self.encoder.is_live else None
-        found: list[Array] = self._session.run(wanted, feed, self._once)
-        return found
+        outputs: list[Array] = self._session.run(wanted, feed, self._once)
+        return outputs
 
     def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:
         """Return chunks as a batch; where an encoder asks for their lengths, with zeros behind."""
@@ -223,7 +229,7 @@ class EncoderGraph:
             x[row, : len(item)] = item
         return x
 
-    def _heard(self, out: FloatArray) -> FloatArray:
+    def _frames_of(self, out: FloatArray) -> FloatArray:
         """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
         return out.transpose(0, 2, 1) if self.encoder.frames_last else out
 
@@ -235,16 +241,47 @@ class EncoderGraph:
 
     def _further(self, lens: Sequence[int], states: Mapping[str, Array]) -> dict[str, Array]:
         """Return the inputs of a chunk that are neither features nor states."""
-        found: dict[str, Array] = {}
+        inputs: dict[str, Array] = {}
         left, chunk = self.encoder.left, self.encoder.shift // self.encoder.subsampling
         for item in self.encoder.header.inputs:
             match item.name:
                 case "length" | "chunk_lens":
-                    found[item.name] = np.array(lens, TYPES.get(item.element_type))
+                    inputs[item.name] = np.array(lens, TYPES.get(item.element_type))
                 case "required_cache_size":
-                    found[item.name] = np.full([1] * len(item.dims), left)
+                    inputs[item.name] = np.full([1] * len(item.dims), left)
                 case "attn_mask" | "att_mask":
                     # `offset` begins with the frames that are not there.
-                    is_heard = np.arange(left + chunk) >= 2 * left - states["offset"].item()
-                    found[item.name] = is_heard[None, None]
-        return found
+                    is_present = np.arange(left + chunk) >= 2 * left - states["offset"].item()
+                    inputs[item.name] = is_present[None, None]
+        return inputs
+
+
+def fbank_of(encoder: AcousticEncoder, *, has_log: bool = True) -> KaldiFbank:
+    """Return the features of a new stream of audio in [-1, 1], which are not normalised."""
+    scale, options = 32_768.0, icefall_options(encoder.num_mels)
+    match encoder.features:
+        case "kaldi":
+            scale = 1.0
+        case "kaldi by default":
+            options = default_options(encoder.num_mels)
+        case "nemo":
+            # sherpa-onnx has another window and last filter for recordings of transducers.
+            is_other = encoder.frames_last and not encoder.is_live
+            scale, options = 1.0, nemo_options(encoder.num_mels, is_other=is_other)
+    options.use_log_fbank = has_log
+    return KaldiFbank(encoder.num_mels, options, scale)
+
+
+def features_of(encoder: AcousticEncoder, waveform: FloatArray) -> FloatArray:
+    """Return the features of float32 `[samples]` in [-1, 1] at 16 kHz, float32 `[frames, size]`."""
+    if encoder.features == "waveform":
+        if encoder.is_normalised:
+            centred = waveform - waveform.mean()
+            waveform = centred / np.sqrt(centred.var() + _LEAST_VARIANCE)
+        return waveform.astype(np.float32, copy=False)[:, None]
+    if encoder.features != "nemo" or not encoder.is_normalised:
+        return fbank_of(encoder).whole(waveform)
+    # NeMo's `per_feature`: each filter has mean 0 and deviation 1 in a recording.
+    log = np.log(fbank_of(encoder, has_log=False).whole(waveform) + np.float32(_GUARD))
+    normalised = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
+    return np.asarray(normalised, np.float32)

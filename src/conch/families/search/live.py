@@ -1,22 +1,70 @@
-"""A streaming encoder as a component: live audio to frames, chunk by chunk."""
+"""A streaming encoder as a component: the chunks of live streams to frames."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from conch.component import Array, Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import SAMPLE_RATE, Array, FloatArray, Outputs, Row
+from conch.component.kaldi_fbank import FRAME_S
 from conch.component.streams import StreamId, Streams
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.search.graphs import EncoderGraph
-from conch.families.search.streams import EncodedStream, encode_chunks
+from conch.families.search.graphs import EncoderGraph, fbank_of
 from conch.wire.errors import AudioError, OptionError, TranscriptionError
 from conch.wire.limits import MAX_STEP_S
 
+_TAIL_FRAMES = 66
+"""Frames of silence behind the end, in which a streaming model writes its last units: those of
+sherpa-onnx's examples. The last chunk needs as many as it has."""
 
-class HeardStream(Protocol):
+
+class EncodedStream:
+    def __init__(self, graph: EncoderGraph) -> None:
+        self._encoder = graph.encoder
+        self._fbank = fbank_of(graph.encoder)
+        self._begun = 0
+        """Feature frames before the next chunk."""
+        self._samples = 0
+        self._has_ended = False
+        self.states = graph.new_states()
+
+    @property
+    def behind_s(self) -> float:
+        return self._samples / SAMPLE_RATE - self._begun * FRAME_S
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(item.nbytes for item in self.states.arrays)
+
+    def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
+        """Take float32 `[samples]`; with `ends`, silence follows for encoders of whole chunks."""
+        self._samples += len(waveform)
+        self._fbank.accept(waveform)
+        if not ends:
+            return
+        self._has_ended = True
+        if not self._encoder.takes_rest:
+            tail = max(_TAIL_FRAMES, self._encoder.chunk + 1)
+            self._fbank.accept(np.zeros(round(tail * FRAME_S * SAMPLE_RATE), np.float32))
+        self._fbank.finish()
+
+    @property
+    def has_chunk(self) -> bool:
+        """Whether the next chunk is complete, or the audio behind it has a frame."""
+        left, encoder = self._fbank.ready - self._begun, self._encoder
+        return left > encoder.chunk or (
+            encoder.takes_rest and self._has_ended and left >= encoder.window
+        )
+
+    def take_chunk(self) -> FloatArray:
+        """Return the features of the next chunk, float32 `[frames, num_mels]`."""
+        end = min(self._begun + self._encoder.chunk, self._fbank.ready)
+        frames = self._fbank.frames(self._begun, end)
+        self._begun += self._encoder.shift
+        return frames
+
+
+class AudioStream(Protocol):
     """One live stream, and what its encoder keeps of it."""
 
     @property
@@ -31,8 +79,47 @@ class HeardStream(Protocol):
         """Take the next samples, float32 `[samples]`."""
         ...
 
+    @property
+    def has_chunk(self) -> bool:
+        """Whether the next chunk is complete."""
+        ...
 
-OneStream = TypeVar("OneStream", bound=HeardStream)
+
+OneStream = TypeVar("OneStream", bound=AudioStream)
+
+
+def encode_ready(
+    streams: Sequence[OneStream],
+    step: Callable[[list[OneStream]], Iterable[FloatArray]],
+    width: int = 0,
+) -> list[FloatArray]:
+    """Return the frames of all complete chunks of each stream, `[0, width]` if none is complete.
+
+    `step` takes the next chunk of each of several streams, and returns its frames `[frames, size]`.
+    """
+    encoded: list[list[FloatArray]] = [[] for _ in streams]
+    while ready := [index for index, stream in enumerate(streams) if stream.has_chunk]:
+        for index, frames in zip(ready, step([streams[index] for index in ready]), strict=True):
+            encoded[index].append(frames)
+    nothing = np.zeros((0, width), np.float32)
+    return [np.concatenate(items) if items else nothing for items in encoded]
+
+
+def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list[FloatArray]:
+    """Return the frames of all complete chunks of each stream, float32 `[frames, size]`.
+
+    Streams that go on later need `States.alone`, so that none keeps the states of the others.
+    """
+
+    def step(ready: list[EncodedStream]) -> Iterator[FloatArray]:
+        chunks = [stream.take_chunk() for stream in ready]
+        encoded, states = graph.step(chunks, [stream.states for stream in ready])
+        for stream, frames, state in zip(ready, encoded, states, strict=True):
+            stream.states = state
+            # A copy: a view would keep the output of the whole batch.
+            yield frames.copy()
+
+    return encode_ready(streams, step)
 
 
 class StreamEncoder(ABC, Generic[OneStream]):
@@ -60,21 +147,21 @@ class StreamEncoder(ABC, Generic[OneStream]):
         """Return the outputs of rows, each the next of its stream, which a defect closes alone."""
         streams: dict[int, OneStream] = {}
         answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             try:
-                streams[place] = self._stream(row)
+                streams[index] = self._stream(row)
             except Exception as error:
-                answers[place] = error
+                answers[index] = error
                 if not isinstance(error, TranscriptionError):
                     self._streams.drop(row.stream_id)
         encoded = self.encode([*streams.values()])
-        for (place, stream), frames in zip(streams.items(), encoded, strict=True):
+        for (index, stream), frames in zip(streams.items(), encoded, strict=True):
             behind = max(0, round(stream.behind_s * SAMPLE_RATE))
-            answers[place] = {
+            answers[index] = {
                 **self.outputs(frames),
                 "behind_samples": np.array([behind], np.int32),
             }
-        return [answers[place] for place in range(len(rows))]
+        return [answers[index] for index in range(len(rows))]
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
         return {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
@@ -89,7 +176,7 @@ class StreamEncoder(ABC, Generic[OneStream]):
 
 
 class LiveEncoder(StreamEncoder[EncodedStream]):
-    """The streams of an export. One without a graph, as that of recordings, refuses all."""
+    """Encodes streams by an export; without a graph for live audio it refuses all."""
 
     def __init__(
         self, graph: EncoderGraph | None, frames: str, decoder: str, model: str, stream_ttl_s: float
@@ -113,7 +200,7 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
 
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
         assert self._graph is not None
-        found = encode_chunks(self._graph, streams)
+        frames = encode_chunks(self._graph, streams)
         for stream in streams:
             stream.states = stream.states.alone()
-        return found
+        return frames

@@ -12,8 +12,7 @@ import numpy as np
 
 from conch.bls.call import Parameter, TensorHandle
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.recognition.hooks import Recogniser, decoder_of
 from conch.recognition.speech import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.wire.options import RecognitionOptions
@@ -41,7 +40,7 @@ class EncodedFrames:
 
     @classmethod
     def of(cls, name: str, outputs: Mapping[str, TensorHandle], waveform: Array) -> "EncodedFrames":
-        """Return what an encoder has made of FP32 [samples]."""
+        """Return the output of an encoder for FP32 [samples]."""
         return cls(name, outputs[name], outputs[f"{name}_lens"], len(waveform) / SAMPLE_RATE)
 
     @classmethod
@@ -95,10 +94,10 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
             self.decoder, encoded.inputs, columns, parameters, work=options.beam_size
         )
         begin = start or 0.0
-        found = decoded(outputs, options, begin, Seconds(begin, begin + encoded.seconds))
+        result = decoded(outputs, options, begin, Seconds(begin, begin + encoded.seconds))
         if not options.lattice:
-            return found
-        return replace(found, lattice=outputs["lattice"].numpy()[0].decode())
+            return result
+        return replace(result, lattice=outputs["lattice"].numpy()[0].decode())
 
 
 def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
@@ -139,10 +138,10 @@ def decoded(
 
 
 def within(words: Sequence[Word], audio: Seconds) -> tuple[Word, ...]:
-    """Return words with times in the audio that they are of."""
-    found = []
+    """Return words with times within the audio."""
+    clipped = []
     for word in words:
         start = min(max(word.start, audio.start), audio.end)
         end = max(start, min(word.end, audio.end))
-        found.append(replace(word, start=round(start, 3), end=round(end, 3)))
-    return tuple(found)
+        clipped.append(replace(word, start=round(start, 3), end=round(end, 3)))
+    return tuple(clipped)

@@ -5,11 +5,9 @@ from typing import Protocol
 
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.search.graphs import EncoderGraph
-from conch.families.search.streams import EncodedStream, encode_chunks
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
+from conch.families.search.graphs import EncoderGraph, features_of
+from conch.families.search.live import EncodedStream, encode_chunks
 from conch.wire.errors import ConfigError
 from conch.wire.limits import MAX_SEGMENT_S
 
@@ -17,7 +15,7 @@ _LEAST = round(0.3 * SAMPLE_RATE)
 """Samples of the shortest recording: subsampling leaves nothing of less than 90 ms."""
 
 
-class Hears(Protocol):
+class WaveformEncoder(Protocol):
     takes_any: bool
     """Whether recordings of any lengths share a batch without padding."""
 
@@ -29,33 +27,35 @@ class Hears(Protocol):
 class RecordingEncoder:
     """Turns waveforms into frames for a search; those of similar length share a batch."""
 
-    def __init__(self, hears: Hears, frames: str, max_padding: float, max_batch_s: float) -> None:
+    def __init__(
+        self, encoder: WaveformEncoder, frames: str, max_padding: float, max_batch_s: float
+    ) -> None:
         """`frames` names the tensor with the frames."""
         if not 0 <= max_padding < 1 or max_batch_s <= 0:
             raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
-        self._hears, self._frames = hears, frames
+        self._encoder, self._frames = encoder, frames
         self._max_padding, self._max_samples = max_padding, round(max_batch_s * SAMPLE_RATE)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
         batches = [[*range(len(rows))]]
-        if not self._hears.takes_any:
+        if not self._encoder.takes_any:
             batches = buckets([*map(len, waveforms)], self._max_padding, self._max_samples)
-        found: dict[int, FloatArray] = {}
+        by_index: dict[int, FloatArray] = {}
         for batch in batches:
-            encoded = self.encode([waveforms[place] for place in batch])
-            found.update(zip(batch, encoded, strict=True))
+            encoded = self.encode([waveforms[index] for index in batch])
+            by_index.update(zip(batch, encoded, strict=True))
         return [
             {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
-            for frames in (found[place] for place in range(len(rows)))
+            for frames in (by_index[index] for index in range(len(rows)))
         ]
 
     def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
-        return self._hears.encode(waveforms)
+        return self._encoder.encode(waveforms)
 
 
 class ExportedEncoder:
-    """Hears recordings by the encoder of an export; one for live audio gets them in chunks."""
+    """Encodes recordings by an export; one for live audio gets them in chunks."""
 
     def __init__(self, graph: EncoderGraph) -> None:
         self._graph, self.takes_any = graph, graph.encoder.is_live
@@ -63,7 +63,7 @@ class ExportedEncoder:
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
         if not self.takes_any:
             padded = [np.pad(item, (0, max(0, _LEAST - len(item)))) for item in waveforms]
-            return self._graph.encode([*map(self._graph.extractor.whole, padded)])
+            return self._graph.encode([features_of(self._graph.encoder, item) for item in padded])
         streams = [EncodedStream(self._graph) for _ in waveforms]
         for stream, waveform in zip(streams, waveforms, strict=True):
             stream.accept(waveform, ends=True)
@@ -79,13 +79,13 @@ def buckets(lens: Sequence[int], max_padding: float, max_total: int) -> list[lis
     >>> buckets([10, 5, 9, 30], max_padding=0.2, max_total=40)
     [[3], [0, 2], [1]]
     """
-    found: list[list[int]] = []
+    batches: list[list[int]] = []
     longest = 0
     for index in sorted(range(len(lens)), key=lambda item: -lens[item]):
-        fits = found and lens[index] >= (1 - max_padding) * longest
-        if fits and longest * (len(found[-1]) + 1) <= max_total:
-            found[-1].append(index)
+        fits = batches and lens[index] >= (1 - max_padding) * longest
+        if fits and longest * (len(batches[-1]) + 1) <= max_total:
+            batches[-1].append(index)
         else:
-            found.append([index])
+            batches.append([index])
             longest = lens[index]
-    return found
+    return batches

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow
-from conch.component.arrays import FloatArray
+from conch.component import VAD_FRAME_SAMPLES, VAD_STATE_SIZE, FloatArray, Outputs, Row, RowByRow
 from conch.component.onnx import open_network, session_options
-from conch.component.waveform import VAD_FRAME_SAMPLES, VAD_STATE_SIZE
-from conch.families.silero.declaration import PACKAGE
+from conch.families.silero import PACKAGE
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError, InvalidRequestError
 from conch.wire.limits import MAX_STEP_S

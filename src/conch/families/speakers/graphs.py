@@ -12,9 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from conch.component.arrays import DoubleArray, FloatArray
+from conch.component import SAMPLE_RATE, DoubleArray, FloatArray
 from conch.component.graph import Graph
-from conch.component.waveform import SAMPLE_RATE
 
 Weights = Mapping[str, FloatArray]
 
@@ -151,7 +150,7 @@ def _lstm(graph: Graph, value: str, weights: Weights, layer: int) -> str:
 def _gates_of_onnx(weight: FloatArray) -> FloatArray:
     """Return the gates of an LSTM in ONNX's order: input, output, forget, cell."""
     gates = np.split(weight, 4)
-    return np.concatenate([gates[place] for place in (0, 3, 1, 2)])
+    return np.concatenate([gates[gate] for gate in (0, 3, 1, 2)])
 
 
 def _normed_linear(
@@ -220,5 +219,5 @@ def _dense_layer(graph: Graph, value: str, weights: Weights, name: str, dilation
     # The mean of all frames and that of the segment are added, and are the same.
     mask = graph.op("Conv", mask, graph.array(2 * first[0]), graph.array(first[1]))
     mask = graph.op("Conv", graph.op("Relu", mask), *map(graph.array, second))
-    found = graph.op("Mul", local, graph.op("Sigmoid", mask))
-    return graph.op("Concat", value, graph.op("Transpose", found, perm=[0, 2, 1]), axis=2)
+    output = graph.op("Mul", local, graph.op("Sigmoid", mask))
+    return graph.op("Concat", value, graph.op("Transpose", output, perm=[0, 2, 1]), axis=2)

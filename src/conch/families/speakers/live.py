@@ -12,49 +12,103 @@ the stream; voices are numbered from 0 in the order in which they were found.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import Array, FloatArray, IntArray
-from conch.families.speakers.clustering import (
-    MOST_PIECES,
-    one_to_one,
-    sure_voices,
-    unit,
-)
-from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
-from conch.families.speakers.pieces import WINDOW_S, runs_of, votes
-from conch.families.speakers.relabelling import (
-    CLOSED,
-    FRAME_S,
-    SURE_S,
-    Piece,
-    Run,
-    heard_of,
-    is_long,
-    kept_numbers,
-)
+from conch.component import SAMPLE_RATE, Array, FloatArray, IntArray
+from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
+from conch.families.speakers.assignment import LEAST_S, VoiceTurn
+from conch.families.speakers.clustering import MOST_PIECES, one_to_one, sure_voices, unit
+from conch.families.speakers.pieces import WINDOW_S, runs_of, second_at, votes
+from conch.wire.turns import PAUSE_S
 
+FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
+SURE_S = 0.97
+"""Shortest piece that finds voices, in seconds."""
+CLOSED, LEAST = round(PAUSE_S / FRAME_S), round(LEAST_S / FRAME_S)
 SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
 """Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
 SETTLE_S = 2.0
-"""How long windows vote on a frame."""
+"""Time in which windows vote on a frame."""
 EDGE_S = 0.5
-"""Nearer to its edges the votes of a window count less."""
+"""Distance from its edges below which a window's votes count less."""
 STAYS = 0.3
-"""What it counts that the windows before took who speaks here for a voice."""
+"""Weight of the votes of earlier windows for a voice."""
 LEAST_SHARE = 0.2
 """Least share of a voice in these frames if nothing was embedded."""
 STRANGERS_S = 2.0
 """Longest time between two strangers that become a voice."""
 REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
-"""How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
+"""Interval and pieces with which voices are learnt anew, and the cosine of two that are one."""
+
+
+class EmbeddedPiece(NamedTuple):
+    """An embedded piece, and the voice that it was taken for; -1 for none."""
+
+    frame: float
+    """Middle of the piece."""
+    seconds: float
+    voice: int
+    embedding: Array
+    """float16, as a stream of hours has thousands."""
+
+
+class Run(NamedTuple):
+    """A stretch in which a voice speaks."""
+
+    voice: int
+    first: int
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class PieceArrays:
+    embeddings: FloatArray
+    """Embeddings of unit length, `[pieces, size]`."""
+    seconds: FloatArray
+    before: IntArray
+    """Voice that each piece was taken for."""
+
+    @property
+    def is_sure(self) -> Array:
+        """Whether each finds voices, bool `[pieces]`."""
+        return self.seconds >= SURE_S
+
+
+def piece_arrays(pieces: Sequence[EmbeddedPiece]) -> PieceArrays:
+    embeddings, seconds, before = (
+        np.array([getattr(piece, name) for piece in pieces])
+        for name in ("embedding", "seconds", "voice")
+    )
+    return PieceArrays(embeddings.astype(np.float32), seconds.astype(np.float32), before)
+
+
+def turn_of(run: Run) -> VoiceTurn:
+    return VoiceTurn(run.voice, second_at(run.first), second_at(run.behind))
+
+
+def kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
+    """Return the number of each voice in `now`: that of most of its time `before`, or a new one."""
+    shared = np.zeros((now.max() + 1, before.max() + 1))
+    np.add.at(shared, (now, before), seconds)
+    numbers = np.full(len(shared), -1)
+    for voice, number in one_to_one(np.where(shared > 0, shared, -np.inf)).items():
+        numbers[voice] = number
+    is_new = numbers < 0
+    numbers[is_new] = shared.shape[1] + np.arange(is_new.sum())
+    return numbers
+
+
+def is_long(run: Run) -> bool:
+    """Return whether a run is long enough to be a turn."""
+    return run.behind - run.first >= LEAST
 
 
 @dataclass(frozen=True, slots=True)
 class Cosines:
-    """When a voice is known, learns from what it says, and when two strangers are one voice."""
+    """Least cosines to know a voice, to learn from a piece, and to join two strangers."""
 
     known: float
     learnt: float
@@ -65,7 +119,7 @@ WIDE_BAND, LINE = Cosines(0.30, 0.55, 0.50), Cosines(0.40, 0.60, 0.58)
 
 
 class Solo(NamedTuple):
-    """What somebody says alone in a window, lately."""
+    """The latest frames of a window in which one speaker is alone."""
 
     speaker: int
     """Number in the window."""
@@ -89,11 +143,11 @@ def solos(first: int, active: Array, since: int) -> list[Solo]:
     has covered frames from `since` on before.
     """
     alone = active & (active.sum(axis=1) == 1)[:, None]
-    found = [Solo(number, first + np.flatnonzero(own)) for number, own in enumerate(alone.T)]
+    candidates = [Solo(number, first + np.flatnonzero(own)) for number, own in enumerate(alone.T)]
     most = round(SOLO_S / FRAME_S)
     return [
         Solo(solo.speaker, solo.frames[-most:])
-        for solo in found
+        for solo in candidates
         if solo.seconds >= LEAST_SOLO_S and solo.frames[-1] >= since
     ]
 
@@ -105,28 +159,28 @@ class LiveVoices:
         """There will be `most` voices at most."""
         self._most = most
         self._sums: list[FloatArray] = []
-        """What was learnt of each voice: embeddings, by their seconds."""
+        """Sum of each voice's embeddings, weighted by their seconds."""
         self._strangers: list[tuple[Solo, FloatArray]] = []
-        """What strangers have said lately, and its embeddings."""
+        """Latest solos of strangers, and their embeddings."""
         self._first = 0
         """First frame whose votes are kept."""
         self._votes = np.zeros((0, 0), np.float32)
         """Votes of windows for voices, `[frames, voices]`."""
         self._counts = np.zeros((0, 2), np.float32)
-        """How many speak, and the votes on it, `[frames, 2]`."""
+        """Number of speakers, weighted, and the sum of weights, `[frames, 2]`."""
         self._settled = 0
         """First frame that is not settled."""
         self._open: dict[int, Run] = {}
         """Runs that may go on, by their voices."""
         self.runs: list[Run] = []
         """Settled runs, in the order of their ends."""
-        self.pieces: list[Piece] = []
+        self.pieces: list[EmbeddedPiece] = []
         """Pieces, evenly chosen, as many as are clustered."""
         self._stride = self._num_pieces = 0
 
     @property
     def sounds(self) -> FloatArray:
-        """How the voices sound, by their numbers, `[voices, size]`; zeros if one is no more."""
+        """Embeddings of the voices, `[voices, size]`; zeros for one that was merged."""
         return unit(np.array(self._sums))
 
     @property
@@ -138,59 +192,59 @@ class LiveVoices:
         self,
         first: int,
         active: Array,
-        heard: Sequence[tuple[Solo, FloatArray]],
+        embedded: Sequence[tuple[Solo, FloatArray]],
         *,
         is_line: bool = False,
     ) -> None:
         """Take what is in a window that begins at frame `first`; `active` is as of `solos`.
 
-        `heard` has the solos of the window, each with its embedding, of unit length.
+        `embedded` has the solos of the window, each with its embedding, of unit length.
         """
         cosines = LINE if is_line else WIDE_BAND
-        for solo, embedding in heard:
+        for solo, embedding in embedded:
             self._meet(solo, embedding, cosines)
         self._reach(first + len(active))
         rows = slice(first - self._first, first - self._first + len(active))
         if rows.start < 0:
             active, rows = active[-rows.start :], slice(0, rows.stop)
-        given = self._given(active, self._votes[rows], heard, cosines)
+        given = self._given(active, self._votes[rows], embedded, cosines)
         weights = votes(first, len(active), EDGE_S)
         count = active.sum(axis=1)
         self._counts[rows] += np.stack([count * weights, weights], axis=1)
         for speaker, voice in given.items():
             own = active[:, speaker]
             self._votes[rows][own, voice] += weights[own]
-        for solo, embedding in heard:
+        for solo, embedding in embedded:
             voice = given.get(solo.speaker, -1)
             if voice >= 0 and embedding @ unit(self._sums[voice]) >= cosines.learnt:
                 self._sums[voice] = self._sums[voice] + embedding * solo.seconds
-            self._keep(Piece(float(solo.frames.mean()), solo.seconds, voice, embedding))
+            self._keep(EmbeddedPiece(float(solo.frames.mean()), solo.seconds, voice, embedding))
 
     def regroup(self, *, is_line: bool = False) -> None:
         """Cluster the voices anew, in up to 50 ms: one that was taken for two becomes one."""
         owned = [piece for piece in self.pieces if piece.voice >= 0 and piece.seconds >= SURE_S]
         if not owned:
             return
-        places = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
-        heard = heard_of([owned[place] for place in places])
-        found = sure_voices(
-            *(heard.embeddings, heard.seconds, heard.is_sure),
+        chosen = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
+        arrays = piece_arrays([owned[index] for index in chosen])
+        centroids = sure_voices(
+            *(arrays.embeddings, arrays.seconds, arrays.is_sure),
             is_line=is_line,
             least_share=1.0,
             most=self._most,
         )
-        now = (heard.embeddings @ found.T).argmax(axis=1)
-        numbers = kept_numbers(heard.before, now, heard.seconds)
-        for voice in set(heard.before.tolist()) - set(numbers.tolist()):
-            if (found @ unit(self._sums[voice])).max() >= SAME:
+        now = (arrays.embeddings @ centroids.T).argmax(axis=1)
+        numbers = kept_numbers(arrays.before, now, arrays.seconds)
+        for voice in set(arrays.before.tolist()) - set(numbers.tolist()):
+            if (centroids @ unit(self._sums[voice])).max() >= SAME:
                 self._sums[voice] = np.zeros_like(self._sums[voice])
         for cluster, number in enumerate(numbers.tolist()):
             own = now == cluster
             if number < len(self._sums):
-                self._sums[number] = heard.seconds[own] @ heard.embeddings[own]
+                self._sums[number] = arrays.seconds[own] @ arrays.embeddings[own]
 
     def settle(self, until: int) -> None:
-        """Take the frames before one as settled: who speaks in them, the latest votes have said."""
+        """Settle the frames before one by the latest votes."""
         self._reach(until)
         ended = self._runs_of(self._settled, until, self._open)
         self._settled = max(self._settled, until)
@@ -205,15 +259,15 @@ class LiveVoices:
 
     def since(self, frame: int) -> list[Run]:
         """Return the runs that end after a frame, in order; the latest ones may change."""
-        found = []
+        latest = []
         for run in reversed(self.runs):
             if run.behind < frame - CLOSED:
                 break
-            found.append(run)
+            latest.append(run)
         still = dict(self._open)
         ended = self._runs_of(self._settled, self._end, still)
-        found += filter(is_long, (*ended, *still.values()))
-        return sorted((run for run in found if run.behind > frame), key=lambda run: run.first)
+        latest += filter(is_long, (*ended, *still.values()))
+        return sorted((run for run in latest if run.behind > frame), key=lambda run: run.first)
 
     @property
     def _end(self) -> int:
@@ -249,7 +303,7 @@ class LiveVoices:
         self,
         active: Array,
         votes: FloatArray,
-        heard: Sequence[tuple[Solo, FloatArray]],
+        embedded: Sequence[tuple[Solo, FloatArray]],
         cosines: Cosines,
     ) -> Mapping[int, int]:
         """Return the voice of each speaker of a window that has one; each has another."""
@@ -257,7 +311,7 @@ class LiveVoices:
             return {}
         known = cosines.known if len(self._sums) < self._most else 0.0
         centroids = unit(np.stack(self._sums))
-        sounds = {solo.speaker: centroids @ embedding for solo, embedding in heard}
+        sounds = {solo.speaker: centroids @ embedding for solo, embedding in embedded}
         latest = np.where(votes.max(axis=1) > 0, votes.argmax(axis=1), -1)
         scores = np.full((active.shape[1], len(centroids)), -np.inf)
         for speaker, own in enumerate(active.T):
@@ -269,7 +323,7 @@ class LiveVoices:
             scores[speaker] = np.where(likely >= least, likely, -np.inf)
         return one_to_one(scores)
 
-    def _keep(self, piece: Piece) -> None:
+    def _keep(self, piece: EmbeddedPiece) -> None:
         self._num_pieces += 1
         if self._num_pieces & ((1 << self._stride) - 1):
             return
@@ -296,3 +350,54 @@ class LiveVoices:
                     ended.append(before)
                 still[voice] = Run(voice, start, end)
         return ended
+
+
+@dataclass(frozen=True, slots=True)
+class Relabelled:
+    parts: Sequence[tuple[int, Run]]
+    """Place of a run of the stream, and a part of it, with the voice that it has now."""
+    sounds: FloatArray
+    """Embeddings of the voices, `[voices, size]`; zeros for numbers without one."""
+
+
+def relabelled(
+    runs: Sequence[Run],
+    pieces: Sequence[EmbeddedPiece],
+    *,
+    is_line: bool,
+    fewest: int = 1,
+    most: int | None = None,
+) -> Relabelled:
+    """Return the settled runs of a stream with the voices that clustering finds in its pieces.
+
+    A voice that agrees with one of the stream has its number.
+    """
+    owned = [piece for piece in pieces if piece.voice >= 0]
+    if not owned:
+        return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
+    arrays = piece_arrays(owned)
+    centroids = sure_voices(
+        *(arrays.embeddings, arrays.seconds, arrays.is_sure),
+        is_line=is_line,
+        fewest=fewest,
+        most=most,
+    )
+    before, middles = arrays.before, np.array([piece.frame for piece in owned])
+    now = (arrays.embeddings @ centroids.T).argmax(axis=1)
+    numbers = kept_numbers(before, now, arrays.seconds)
+    now = numbers[now]
+    sounds = np.zeros((numbers.max() + 1, centroids.shape[1]), np.float32)
+    sounds[numbers] = centroids[: len(numbers)]
+    parts: list[tuple[int, Run]] = []
+    for index, run in enumerate(runs):
+        (own,) = np.nonzero(before == run.voice)
+        # Between two pieces, the nearer one counts.
+        between = (middles[own][1:] + middles[own][:-1]) / 2
+        edges = np.searchsorted(between, (run.first, run.behind))
+        cuts = [run.first, *between[slice(*edges)].astype(int).tolist(), run.behind]
+        voice_of = now[own[edges[0] : edges[0] + len(cuts) - 1]].tolist()
+        parts += [
+            (index, Run(voice, start, end))
+            for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
+        ]
+    return Relabelled(parts, sounds)

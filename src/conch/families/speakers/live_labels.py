@@ -9,22 +9,23 @@ from typing import NamedTuple
 import numpy as np
 
 from conch.bls.calls import Calls, together
-from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.assignment import LEAST_S
-from conch.families.speakers.declaration import (
+from conch.component import SAMPLE_RATE, Array, FloatArray
+from conch.families.speakers import (
     FRAME_FIELD,
     FRAME_SAMPLES,
     MOST_SPEAKERS,
 )
-from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
-from conch.families.speakers.labels import active_in, embedded
+from conch.families.speakers.assignment import LEAST_S
+from conch.families.speakers.labels import KNOWN, LINE_KNOWN, SpeakerLabels, active_in, embedded
 from conch.families.speakers.live import (
     REGROUP_S,
     SETTLE_S,
     LiveVoices,
+    Run,
     Solo,
+    relabelled,
     solos,
+    turn_of,
 )
 from conch.families.speakers.pieces import (
     LINE,
@@ -35,7 +36,6 @@ from conch.families.speakers.pieces import (
     num_frames,
     spoken,
 )
-from conch.families.speakers.relabelling import Run, relabelled, turn_of
 from conch.recognition.hooks import StreamTurns
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.options import RecognitionOptions
@@ -50,11 +50,15 @@ LATE_S = 2.0
 """Audio that waits: of more, all but the latest window is left out."""
 
 
-class _Step(NamedTuple):
+class _AudioStep(NamedTuple):
     start: int
     """First sample."""
     waveform: Array
     speech_probs: Array
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.waveform)
 
 
 class LiveLabels:
@@ -69,12 +73,12 @@ class LiveLabels:
         self._fewest, self._most = number or options.min_speakers, number or options.max_speakers
         self._calls, self._waits = calls, not options.adaptive
         self._voices = LiveVoices(min(self._most, MOST_SPEAKERS))
-        self._steps: deque[_Step] = deque()
-        self._end = self._heard = 0
+        self._steps: deque[_AudioStep] = deque()
+        self._end = self._analysed = 0
         """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
         self._windows = self._line_windows = 0
-        self._labels = Labels(known_speakers_of(options.known_speakers))
-        self._told: list[str] = []
+        self._labels = SpeakerLabels(known_speakers_of(options.known_speakers))
+        self._sent_labels: list[str] = []
         """Labels of the settled runs, as they were sent."""
         self._task: asyncio.Task[None] | None = None
         self._final: list[Turn] | None = None
@@ -87,7 +91,7 @@ class LiveLabels:
 
     def hear(self, waveform: Array, speech_probs: Array) -> None:
         # A copy: a view would keep the whole chunk.
-        self._steps.append(_Step(self._end, waveform.copy(), speech_probs))
+        self._steps.append(_AudioStep(self._end, waveform.copy(), speech_probs))
         self._end += len(waveform)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._catch_up())
@@ -105,14 +109,14 @@ class LiveLabels:
 
     def take_turns(self) -> list[Turn]:
         """Return the turns that are settled since the last call."""
-        new = self._turns(self._voices.runs[len(self._told) :])
-        self._told += [turn.speaker for turn in new]
+        new = self._turns(self._voices.runs[len(self._sent_labels) :])
+        self._sent_labels += [turn.speaker for turn in new]
         return new
 
     async def finish(self) -> StreamTurns:
         await self.settled()
         self._voices.settle(frame_at(self._end + KEPT_S * SAMPLE_RATE))
-        found = await asyncio.to_thread(
+        result = await asyncio.to_thread(
             relabelled,
             self._voices.runs,
             self._voices.pieces,
@@ -121,12 +125,12 @@ class LiveLabels:
             most=self._most,
         )
         self.take_turns()
-        if len(found.sounds):
-            self._know(found.sounds, anew=True)
-        parts = sorted(found.parts, key=lambda part: part[1].first)
+        if len(result.sounds):
+            self._know(result.sounds, anew=True)
+        parts = sorted(result.parts, key=lambda part: part[1].first)
         turns = self._turns(run for _, run in parts)
-        told = (self._told[place] for place, _ in parts)
-        changed = [turn for turn, before in zip(turns, told, strict=True) if turn.speaker != before]
+        sent = (self._sent_labels[index] for index, _ in parts)
+        changed = [turn for turn, before in zip(turns, sent, strict=True) if turn.speaker != before]
         self._final = joined_turns(turns, LEAST_S)
         return StreamTurns(self._final, joined_turns(changed, LEAST_S))
 
@@ -139,12 +143,8 @@ class LiveLabels:
         return 2 * self._line_windows > self._windows
 
     async def _catch_up(self) -> None:
-        while self._heard < self._end:
-            until = next(
-                step.start + len(step.waveform)
-                for step in self._steps
-                if step.start + len(step.waveform) > self._heard
-            )
+        while self._analysed < self._end:
+            until = next(step.end for step in self._steps if step.end > self._analysed)
             if not self._waits and self._end - until > LATE_S * SAMPLE_RATE:
                 until = self._end
             try:
@@ -153,11 +153,9 @@ class LiveLabels:
                 if not self._has_failed:
                     self._has_failed = True
                     logger.warning("the speakers of a stream are not labelled: %s", failure)
-            self._heard = until
+            self._analysed = until
             self._voices.settle(frame_at(until - SETTLE_S * SAMPLE_RATE))
-            while (
-                self._steps[0].start + len(self._steps[0].waveform) < until - KEPT_S * SAMPLE_RATE
-            ):
+            while self._steps[0].end < until - KEPT_S * SAMPLE_RATE:
                 self._steps.popleft()
 
     async def _window(self, until: int) -> None:
@@ -172,7 +170,7 @@ class LiveLabels:
         for span in spoken(probs, until - begins, band):
             edges = (max(0, frame_at(begins + sample) - first) for sample in span)
             speech[slice(*edges)] = True
-        since = max(first, frame_at(self._heard))
+        since = max(first, frame_at(self._analysed))
         if not speech[since - first :].any():
             return
         waveform = np.concatenate([step.waveform for step in steps])
@@ -192,13 +190,12 @@ class LiveLabels:
                 for a, b in solo.spans()
             ]
             whole = np.concatenate(parts)
-            found = await embedded(self._calls, whole, [(0, len(whole))], is_line=is_line)
-            sound: FloatArray = found[0]
-            return sound
+            outputs = await embedded(self._calls, whole, [(0, len(whole))], is_line=is_line)
+            return np.asarray(outputs[0])
 
         embeddings = await together(embedding(solo) for solo in alone)
-        heard = [*zip(alone, embeddings, strict=True)]
-        self._voices.after_window(first, active, heard, is_line=self._is_line)
+        solo_embeddings = [*zip(alone, embeddings, strict=True)]
+        self._voices.after_window(first, active, solo_embeddings, is_line=self._is_line)
         self._know(self._voices.sounds)
         if not self._windows % round(REGROUP_S * 1000 / 640):
             await asyncio.to_thread(self._voices.regroup, is_line=self._is_line)

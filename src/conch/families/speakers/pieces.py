@@ -1,4 +1,4 @@
-"""What of a segment is heard by the networks; pure functions.
+"""Stretches, windows and pieces of a segment for the networks; pure functions.
 
 Speech probabilities are FP32 [frames] of 32 ms; places are samples from the segment's start.
 """
@@ -9,19 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component import Array, FloatArray
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array, FloatArray
+from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.wire.turns import closed
 
 LEAST_S = 0.25
-"""Shorter stretches of speech are none."""
+"""Shortest stretch of speech, in seconds."""
 PIECE_S, STEP_S = 1.5, 0.75
 """Length of the pieces that are embedded, and from one to the next."""
 WINDOW_S = 3.0
 """Length of a window. In longer ones, segmentation more often takes two speakers for one."""
 LEAST_VOTE = 0.1
-"""What a window counts at its edge."""
+"""Weight of a window at its edge."""
 EMPTY_DB = -43.0
 """A band with so much less power than that of a telephone line is empty."""
 _BIN_HZ = 50
@@ -31,7 +30,7 @@ Span = tuple[int, int]
 
 
 class Band(NamedTuple):
-    """What is speech to the VAD, and how closely it is heard, by the band of the audio."""
+    """Thresholds of speech and density of windows, by the band of the audio."""
 
     sure: float
     """Probability that a stretch of speech reaches somewhere."""
@@ -42,7 +41,7 @@ class Band(NamedTuple):
     joined_s: float
     """Shorter pauses are speech."""
     step_s: float
-    """From a window to the next of a recording."""
+    """Seconds from a window of a recording to the next."""
     most_skipped: int
     """Pieces between two that are embedded at first, while segmentation hears one voice."""
     alike: float
@@ -58,52 +57,52 @@ sound alike."""
 def spoken(speech_probs: Array, length: int, band: Band, *, is_firm: bool = False) -> list[Span]:
     """Return the stretches of speech of a segment of `length` samples, all of it or the firm."""
     least = band.firm if is_firm else band.least
-    found = [
+    stretches = [
         (first * VAD_FRAME_SAMPLES, min(length, behind * VAD_FRAME_SAMPLES))
         for first, behind in runs_of(speech_probs >= least)
         if speech_probs[first:behind].max() >= band.sure
     ]
-    joined = closed(found, round(band.joined_s * SAMPLE_RATE))
+    joined = closed(stretches, round(band.joined_s * SAMPLE_RATE))
     return [span for span in joined if span[1] - span[0] >= LEAST_S * SAMPLE_RATE]
 
 
 def pieces(spans: list[Span]) -> list[Span]:
     """Return pieces of PIECE_S that cover stretches of speech; a shorter stretch is one piece."""
     size, step = round(PIECE_S * SAMPLE_RATE), round(STEP_S * SAMPLE_RATE)
-    found = []
+    parts = []
     for first, behind in spans:
         start = first
         while start + size < behind:
-            found.append((start, start + size))
+            parts.append((start, start + size))
             start += step
         # The last one ends with the speech.
-        found.append((max(first, behind - size), behind))
-    return found
+        parts.append((max(first, behind - size), behind))
+    return parts
 
 
-def thinned(spans: Sequence[Span], heard: Sequence[tuple[int, Array]], band: Band) -> list[int]:
-    """Return the places of the pieces to embed at first: some are left out where one voice goes on.
+def thinned(spans: Sequence[Span], active: Sequence[tuple[int, Array]], band: Band) -> list[int]:
+    """Return the indices of the pieces to embed at first: fewer where one voice goes on.
 
-    `heard` has the first frame of each window, and who of its own speaks, bool `[frames, 3]`.
+    `active` has the first frame of each window, and who of its own speaks, bool `[frames, 3]`.
     """
-    found: list[int] = []
-    place = 0
-    while place < len(spans):
-        start = spans[place][0]
-        found.append(place)
+    chosen: list[int] = []
+    index = 0
+    while index < len(spans):
+        start = spans[index][0]
+        chosen.append(index)
         most = start + round((band.most_skipped + 1) * STEP_S * SAMPLE_RATE)
-        ahead = range(place + 2, min(place + 2 + band.most_skipped, len(spans)))
+        ahead = range(index + 2, min(index + 2 + band.most_skipped, len(spans)))
         fitting = [
             far
             for far in ahead
-            if spans[far][0] <= most and _is_one_voice(heard, start, spans[far][1])
+            if spans[far][0] <= most and _is_one_voice(active, start, spans[far][1])
         ]
-        place = max(fitting, default=place + 1)
-    return found
+        index = max(fitting, default=index + 1)
+    return chosen
 
 
 def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
-    """Return the places between embedded neighbours below `alike`: two voices may be there."""
+    """Return the indices between embedded neighbours below `alike`: two voices may be there."""
     return [
         (first + second) // 2
         for first, second in pairwise(sorted(sounds))
@@ -111,18 +110,18 @@ def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
     ]
 
 
-def represented(places: Sequence[int], count: int) -> list[int]:
+def represented(indices: Sequence[int], count: int) -> list[int]:
     """Return how many of `count` pieces each embedded one stands for: those up to the next."""
-    found: list[int] = np.diff([*places, count]).tolist()
-    return found
+    counts: list[int] = np.diff([*indices, count]).tolist()
+    return counts
 
 
-def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> bool:
+def _is_one_voice(active: Sequence[tuple[int, Array]], start: int, end: int) -> bool:
     """Return whether no window has two speakers in this span."""
     first, behind = max(0, frame_at(start)), frame_at(end)
     return all(
-        active[max(0, first - begun) : max(0, behind - begun)].any(axis=0).sum() <= 1
-        for begun, active in heard
+        speaks[max(0, first - begun) : max(0, behind - begun)].any(axis=0).sum() <= 1
+        for begun, speaks in active
     )
 
 
@@ -137,7 +136,7 @@ def windows(length: int, step_s: float) -> list[Span]:
 
 
 def votes(first: int, length: int, edge_s: float, frames: int | None = None) -> FloatArray:
-    """Return what a window counts in each of its frames: less by an edge, but not of the audio."""
+    """Return the weight of a window in each of its frames: less by an edge, but not the audio's."""
     near = np.arange(1, length + 1) * (FRAME_SAMPLES / SAMPLE_RATE / edge_s)
     least = np.minimum(near + (first == 0), near[::-1] + (first + length == frames))
     return np.clip(least, LEAST_VOTE, 1).astype(np.float32)

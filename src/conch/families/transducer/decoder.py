@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.hypothesis import CtcHypothesis
@@ -13,7 +12,7 @@ from conch.decoding.rows import checked_frames, hotwords, nbest_count, outputs_o
 from conch.decoding.streaming_decoder import searched
 from conch.decoding.vocab import WrittenUnits
 from conch.families.search.graphs import DecoderConfig
-from conch.families.transducer.declaration import MAX_BEAM
+from conch.families.transducer import MAX_BEAM
 from conch.families.transducer.guide import Bias, Guide
 from conch.families.transducer.networks import Joint, opened_folder
 from conch.families.transducer.search import TransducerSearch, TransducerUtterance
@@ -36,11 +35,11 @@ class TransducerDecoderConfig(DecoderConfig):
 
 class TransducerDecoder:
     def __init__(self, config: TransducerDecoderConfig) -> None:
-        found = opened_folder(config)
+        model = opened_folder(config)
         self._language = config.language
-        self._joint = Joint(found, config.threads, config.blank_penalty)
-        self._frame_s = found.frame_s
-        units = WrittenUnits(found.tokens, found.blank)
+        self._joint = Joint(model, config.threads, config.blank_penalty)
+        self._frame_s = model.frame_s
+        units = WrittenUnits(model.tokens, model.blank)
         self._search = TransducerSearch(self._joint, units)
         self._texts = units.texts
         self._language_model = None
@@ -80,17 +79,17 @@ class TransducerDecoder:
         return Fusion(self._language_model, self._texts, options.lm_weight, options.word_bonus)
 
     def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
-        found = []
+        usable = []
         for hotword in hotwords(parameters):
             foreign = {*hotword.phrase.lower()} - self._letters if self._letters else set()
             if not foreign:
-                found.append(hotword)
+                usable.append(hotword)
             elif parameters.get("skip_foreign") is not True:
                 raise OptionError(
                     "option 'hotwords' takes phrases in the letters of the model; sent: "
                     f"{hotword.phrase!r:.80}, which has {min(foreign)!r}"
                 )
-        return found
+        return usable
 
     def checked_frames(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, size]`."""
@@ -105,8 +104,8 @@ class TransducerDecoder:
             return [error] * len(searches)
         return [None] * len(searches)
 
-    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        return outputs_of(found, self._frame_s)
+    def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
+        return outputs_of(hypotheses, self._frame_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

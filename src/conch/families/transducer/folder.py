@@ -18,7 +18,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import GraphHeader
-from conch.families.transducer.declaration import LIVE
+from conch.families.transducer import LIVE
 
 TYPES = ("zipformer2", "zipformer", "conformer", "lstm", "ebranchformer")
 """Values of `model_type` in an encoder's metadata. Only their names are known here: what an encoder
@@ -58,41 +58,41 @@ class Transducer:
 
 
 def check_transducer(folder: Path) -> ModelSummary:
-    found = read_transducer(folder)
-    kind = found.headers["encoder"].metadata.get("model_type", "")
-    kind = f"NeMo {'TDT' if found.is_tdt else 'RNN-T'}" if found.lstm else kind
+    model = read_transducer(folder)
+    model_type = model.headers["encoder"].metadata.get("model_type", "")
+    model_type = f"NeMo {'TDT' if model.is_tdt else 'RNN-T'}" if model.lstm else model_type
     return ModelSummary(
         None,
         size_of(folder),
-        family=f"transducer ({kind})" if kind else "transducer",
-        features=found.encoder.takes,
-        units=len(found.tokens),
-        is_live=found.encoder.is_live,
+        family=f"transducer ({model_type})" if model_type else "transducer",
+        features=model.encoder.takes,
+        units=len(model.tokens),
+        is_live=model.encoder.is_live,
     )
 
 
 def networks_of_transducer(folder: Path) -> tuple[OnnxNetwork, ...]:
-    found = read_transducer(folder)
-    units = f"the last {found.context_size} units; before the first, the blank {found.blank}"
-    if found.lstm:
+    model = read_transducer(folder)
+    units = f"the last {model.context_size} units; before the first, the blank {model.blank}"
+    if model.lstm:
         units = (
-            f"the last unit, the blank {found.blank} at first, and the states of the call before"
+            f"the last unit, the blank {model.blank} at first, and the states of the call before"
         )
     takes = {
-        "encoder": f"{found.encoder.takes}: {found.encoder.settings}",
+        "encoder": f"{model.encoder.takes}: {model.encoder.settings}",
         "decoder": units,
         "joiner": "a frame of the encoder, and what the decoder makes of the units so far",
     }
-    keepers = {"encoder": LIVE[0]} if found.encoder.is_live else {}
+    keepers = {"encoder": LIVE[0]} if model.encoder.is_live else {}
     return tuple(
         OnnxNetwork(
             part=part,
             path=path,
-            header=found.headers[part],
+            header=model.headers[part],
             takes=takes[part],
             keeper=keepers.get(part, ""),
         )
-        for part, path in found.parts.items()
+        for part, path in model.parts.items()
     )
 
 
@@ -125,10 +125,10 @@ def _transducer(
 ) -> Transducer:
     encoder, decoder = headers["encoder"], headers["decoder"]
     name = parts["encoder"].name
-    kind = encoder.metadata.get("model_type", "")
-    if kind and kind not in TYPES:
+    model_type = encoder.metadata.get("model_type", "")
+    if model_type and model_type not in TYPES:
         raise UnfitModelError(
-            f"its {name} has model_type {kind!r:.60}; those served are "
+            f"its {name} has model_type {model_type!r:.60}; those served are "
             f"{', '.join((*TYPES, *NEMO_TYPES))}"
         )
     size = whole_number(decoder, parts["decoder"], "vocab_size")
@@ -152,7 +152,7 @@ def _nemo(
     folder: Path, parts: Mapping[str, Path], headers: Mapping[str, GraphHeader], tokens: Path
 ) -> Transducer:
     encoder, path = headers["encoder"], parts["encoder"]
-    found = read_nemo_encoder(path, encoder)
+    acoustic = read_nemo_encoder(path, encoder)
     inputs = [item.name for item in headers["decoder"].inputs]
     if len(inputs) != 4:
         raise UnfitModelError(
@@ -173,7 +173,7 @@ def _nemo(
         parts=parts,
         headers=headers,
         tokens=read_tokens(tokens, size, blank=size - 1),
-        encoder=replace(found, frames_last=True),
+        encoder=replace(acoustic, frames_last=True),
         blank=size - 1,
         lstm=Lstm(*sizes),
         is_tdt=is_tdt,

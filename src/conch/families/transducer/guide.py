@@ -1,4 +1,4 @@
-"""What guides a search beside the model: hotwords, and the n-gram of shallow fusion."""
+"""Guides of a search besides the model: hotwords, and the n-gram of shallow fusion."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class _Match(NamedTuple):
 
 
 class BiasState(NamedTuple):
-    """What a hypothesis has written of the phrases."""
+    """Progress of a hypothesis in the phrases."""
 
     complete: float = 0.0
     """Nats of all that were written."""
@@ -97,7 +97,7 @@ class Bias:
 
 
 class Guided(NamedTuple):
-    """What a hypothesis has written, as its guides see it."""
+    """State of a hypothesis for its guides."""
 
     bias: BiasState = NOTHING_WRITTEN
     words: Words | None = None

@@ -1,10 +1,10 @@
-"""The networks of a transducer: its predictor, and the joiner, which a search asks for each frame.
+"""The networks of a transducer: the encoder components, and predictor and joiner for the search.
 
 The files call the predictor the decoder: it says what may follow the units so far.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -13,29 +13,38 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.catalogue.onnx_header import INT32
-from conch.component.arrays import FloatArray, log_softmax
+from conch.component import FloatArray, log_softmax
 from conch.component.onnx import open_network, session_options
-from conch.families.search.graphs import EncoderGraph, FolderConfig, folder_of
+from conch.families.search.graphs import (
+    EncoderGraph,
+    FolderConfig,
+    LiveConfig,
+    RecordingsConfig,
+    folder_of,
+)
+from conch.families.search.live import LiveEncoder
+from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
+from conch.families.transducer import FRAMES
 from conch.families.transducer.folder import Lstm, Transducer, read_transducer
 from conch.wire.errors import ConfigError
 
 _CONTEXTS = 8192
 """Contexts whose output is kept: 16 MB for 512 values. Speech has few of the possible pairs."""
 Context = Any
-"""What a predictor knows of the units so far. Only the predictor looks into it."""
+"""A predictor's state after the units so far; only the predictor looks into it."""
 
 
 def opened_folder(config: FolderConfig) -> Transducer:
     return folder_of(config, "transducer", "is no transducer", read_transducer)
 
 
-def opened_part(found: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
+def opened_part(model: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
     options = session_options(threads, keeps_memory=False)
-    return open_network(f"the {part} of a transducer", found.parts[part], options)
+    return open_network(f"the {part} of a transducer", model.parts[part], options)
 
 
-def opened_encoder(found: Transducer, threads: int) -> EncoderGraph:
-    return EncoderGraph(found.encoder, "the encoder of a transducer", threads)
+def opened_encoder(model: Transducer, threads: int) -> EncoderGraph:
+    return EncoderGraph(model.encoder, "the encoder of a transducer", threads)
 
 
 class Predictor(Protocol):
@@ -51,27 +60,28 @@ class Predictor(Protocol):
         ...
 
     def predicted(self, contexts: Sequence[Context], /) -> FloatArray:
-        """Return what the joiner reads of each context, float32 `[N, size]`."""
+        """Return the joiner's input for each context, float32 `[N, size]`."""
         ...
 
 
-def predictor_of(found: Transducer, threads: int) -> Predictor:
-    if found.lstm:
-        return LstmPredictor(found, found.lstm, threads)
-    return LastUnitsPredictor(found, threads)
+def predictor_of(model: Transducer, threads: int) -> Predictor:
+    if model.lstm:
+        return LstmPredictor(model, model.lstm, threads)
+    return LastUnitsPredictor(model, threads)
 
 
 class LastUnitsPredictor:
     """Reads the last units alone, as those of icefall do; -1 is before the first."""
 
-    def __init__(self, found: Transducer, threads: int) -> None:
-        self._network = opened_part(found, "decoder", threads)
+    def __init__(self, model: Transducer, threads: int) -> None:
+        self._network = opened_part(model, "decoder", threads)
         (self._input,) = (item.name for item in self._network.get_inputs())
-        element_type = found.headers["decoder"].inputs[0].element_type
-        self._kind = np.int32 if element_type == INT32 else np.int64
+        self._dtype = (
+            np.int32 if model.headers["decoder"].inputs[0].element_type == INT32 else np.int64
+        )
         self._kept: OrderedDict[tuple[int, ...], FloatArray] = OrderedDict()
-        self.size = found.context_size
-        self.start = (*[-1] * (self.size - 1), found.blank)
+        self.size = model.context_size
+        self.start = (*[-1] * (self.size - 1), model.blank)
 
     def after(self, context: tuple[int, ...], unit: int) -> tuple[int, ...]:
         return (*context[1:], unit)
@@ -80,9 +90,9 @@ class LastUnitsPredictor:
         missing = [item for item in dict.fromkeys(contexts) if item not in self._kept]
         # One by one where it is int8; a matter of microseconds anyway.
         for context in missing:
-            feed = {self._input: np.array([context], self._kind)}
-            (found,) = self._network.run(None, feed)
-            self._kept[context] = found.reshape(-1)
+            feed = {self._input: np.array([context], self._dtype)}
+            (output,) = self._network.run(None, feed)
+            self._kept[context] = output.reshape(-1)
         rows = np.stack([self._kept[item] for item in contexts])
         while len(self._kept) > _CONTEXTS:
             self._kept.popitem(last=False)
@@ -91,7 +101,7 @@ class LastUnitsPredictor:
 
 @dataclass(slots=True, eq=False)
 class _Read:
-    """All units so far, which are read when somebody asks what follows."""
+    """State after all units so far, which the network reads when its output is needed."""
 
     unit: int
     before: "_Read | None"
@@ -106,16 +116,19 @@ class LstmPredictor:
 
     size = 0
 
-    def __init__(self, found: Transducer, lstm: Lstm, threads: int) -> None:
-        self._network = opened_part(found, "decoder", threads)
+    def __init__(self, model: Transducer, lstm: Lstm, threads: int) -> None:
+        self._network = opened_part(model, "decoder", threads)
         self._inputs = [item.name for item in self._network.get_inputs()]
-        header = found.headers["decoder"]
-        kinds = (np.int32 if item.element_type == INT32 else np.int64 for item in header.inputs[:2])
-        self._kinds = tuple(kinds)
+        header = model.headers["decoder"]
+        dtypes = (
+            np.int32 if item.element_type == INT32 else np.int64 for item in header.inputs[:2]
+        )
+        self._dtypes = tuple(dtypes)
         zeros = np.zeros((lstm.layers, lstm.hidden), np.float32)
         self._nothing = _Read(0, None, (zeros, zeros))
-        self.start = self.after(self._nothing, found.blank)
-        self._most = 1 if header.is_int8 or not self._takes_batches() else _CONTEXTS
+        self.start = self.after(self._nothing, model.blank)
+        two = [self.after(self._nothing, 0) for _ in range(2)]
+        self._most = 1 if header.is_int8 or not _runs(lambda: self._read(two)) else _CONTEXTS
 
     def after(self, context: _Read, unit: int) -> _Read:
         return _Read(unit, context, context.states)
@@ -126,20 +139,13 @@ class LstmPredictor:
             self._read(missing[first : first + self._most])
         return np.stack([item.output for item in contexts if item.output is not None])
 
-    def _takes_batches(self) -> bool:
-        try:
-            self._read([self.after(self._nothing, 0), self.after(self._nothing, 0)])
-        except Exception:  # onnxruntime's own exceptions share no public base
-            return False
-        return True
-
     def _read(self, contexts: Sequence[_Read]) -> None:
-        units, lens = self._kinds
+        units, lens = self._dtypes
         before = [item.before or self._nothing for item in contexts]
         feed = (
             np.array([[item.unit] for item in contexts], units),
             np.ones(len(contexts), lens),
-            *(np.stack([item.states[place] for item in before], axis=1) for place in (0, 1)),
+            *(np.stack([item.states[index] for item in before], axis=1) for index in (0, 1)),
         )
         out, _, h, c = self._network.run(None, dict(zip(self._inputs, feed, strict=True)))
         for row, item in enumerate(contexts):
@@ -149,7 +155,7 @@ class LstmPredictor:
 
 
 class Expected(NamedTuple):
-    """What may be written at a frame, for several frames and contexts."""
+    """Probabilities of the next unit, for several frames and contexts."""
 
     log_probs: FloatArray
     """Log probability of each unit, float32 `[N, units]`."""
@@ -162,43 +168,44 @@ class Expected(NamedTuple):
 class Joint:
     """Log probabilities of the next unit, given a frame and the units before."""
 
-    def __init__(self, found: Transducer, threads: int, blank_penalty: float) -> None:
+    def __init__(self, model: Transducer, threads: int, blank_penalty: float) -> None:
         """`blank_penalty` are nats that a blank loses."""
-        self.predictor = predictor_of(found, threads)
-        self._joiner = opened_part(found, "joiner", threads)
+        self.predictor = predictor_of(model, threads)
+        self._joiner = opened_part(model, "joiner", threads)
         self._frame, self._predicted = (item.name for item in self._joiner.get_inputs())
-        self.is_one_by_one = found.headers["joiner"].is_int8
+        self.is_one_by_one = model.headers["joiner"].is_int8
         """Whether a row depends on the others of its call."""
-        self.is_nemo = found.lstm is not None
+        self.is_nemo = model.lstm is not None
         """Whether a frame may have several units."""
-        self.ahead = 1 if found.is_tdt or self.is_one_by_one else 2 if self.is_nemo else 8
+        self.ahead = 1 if model.is_tdt or self.is_one_by_one else 2 if self.is_nemo else 8
         """Frames that a greedy search looks at in one call: more than from one unit to the next."""
-        self.most_units = 5 if found.is_tdt else 10
+        self.most_units = 5 if model.is_tdt else 10
         """Units at one frame of the greedy search of such a model."""
-        self._blank, self._blank_penalty = found.blank, blank_penalty
-        self._num_units, self._is_tdt = len(found.tokens), found.is_tdt
+        self._blank, self._blank_penalty = model.blank, blank_penalty
+        self._num_units, self._is_tdt = len(model.tokens), model.is_tdt
         self._takes_batches = True
         self.frame_size = 0
         """Values of a frame."""
-        self._check(found)
+        self._check(model)
 
-    def _check(self, found: Transducer) -> None:
+    def _check(self, model: Transducer) -> None:
         try:
             predicted = self.predicted([self.predictor.start])
             # Where the encoder does not say it, both have one size.
-            size = (*found.headers["encoder"].outputs[0].dims, "", "")[1 if self.is_nemo else 2]
+            size = (*model.headers["encoder"].outputs[0].dims, "", "")[1 if self.is_nemo else 2]
             self.frame_size = size if isinstance(size, int) else predicted.shape[1]
             frame = np.zeros((1, self.frame_size), np.float32)
             width = self._logits(frame, predicted).shape[1]
-            self._takes_batches = self._runs(np.repeat(frame, 2, 0), np.repeat(predicted, 2, 0))
+            two = np.repeat(frame, 2, 0), np.repeat(predicted, 2, 0)
+            self._takes_batches = _runs(lambda: self._logits(*two))
         except Exception as error:  # onnxruntime's own exceptions share no public base
             raise ConfigError(
-                f"decoder and joiner in {found.folder} do not go together: {error}"
+                f"decoder and joiner in {model.folder} do not go together: {error}"
             ) from error
-        if not (width > self._num_units if found.is_tdt else width == self._num_units):
-            more = " and durations" if found.is_tdt else ""
+        if not (width > self._num_units if model.is_tdt else width == self._num_units):
+            more = " and durations" if model.is_tdt else ""
             raise ConfigError(
-                f"the joiner in {found.folder} writes {width} units{more}, and its tokens.txt has "
+                f"the joiner in {model.folder} writes {width} units{more}, and its tokens.txt has "
                 f"{self._num_units}"
             )
 
@@ -207,32 +214,47 @@ class Joint:
         return self.predictor.predicted(contexts)
 
     def expected(self, frames: FloatArray, predicted: FloatArray) -> Expected:
-        """Return what may follow each of these frames of the encoder, float32 `[N, size]`."""
-        found = self._logits(frames, predicted)
-        logits, durations = found[:, : self._num_units], found[:, self._num_units :]
+        """Return the probabilities at each of these frames of the encoder, float32 `[N, size]`."""
+        outputs = self._logits(frames, predicted)
+        logits, durations = outputs[:, : self._num_units], outputs[:, self._num_units :]
         if self._blank_penalty:
             logits[:, self._blank] -= self._blank_penalty
         log_probs = log_softmax(logits)
         if not self._is_tdt:
-            steps = np.full(len(found), 0 if self.is_nemo else 1)
-            return Expected(log_probs, steps, np.zeros(len(found), np.float32))
+            steps = np.full(len(outputs), 0 if self.is_nemo else 1)
+            return Expected(log_probs, steps, np.zeros(len(outputs), np.float32))
         steps = durations.argmax(axis=1)
         return Expected(log_probs, steps, log_softmax(durations).max(axis=1))
 
-    def _runs(self, frames: FloatArray, predicted: FloatArray) -> bool:
-        try:
-            self._logits(frames, predicted)
-        except Exception:  # onnxruntime's own exceptions share no public base
-            return False
-        return True
-
     def _logits(self, frames: FloatArray, predicted: FloatArray) -> FloatArray:
-        """Return what the joiner writes, float32 `[N, units]`, with durations behind the units."""
+        """Return the joiner's output, float32 `[N, units]`, with durations behind the units."""
         if not self._takes_batches and len(frames) > 1:
             rows = zip(frames[:, None], predicted[:, None], strict=True)
             return np.concatenate([self._logits(*row) for row in rows])
         if self.is_nemo:
             frames, predicted = frames[:, :, None], predicted[:, :, None]
-        (found,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
-        logits: FloatArray = found.reshape(len(frames), -1)
-        return logits
+        (output,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
+        return np.asarray(output.reshape(len(frames), -1))
+
+
+def _runs(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except Exception:  # onnxruntime's own exceptions share no public base
+        return False
+    return True
+
+
+class TransducerEncoder(RecordingEncoder):
+    def __init__(self, config: RecordingsConfig) -> None:
+        graph = opened_encoder(opened_folder(config), config.threads)
+        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
+
+
+class TransducerStreamingEncoder(LiveEncoder):
+    """Turns samples of streams into frames; refuses all for an encoder of recordings."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        model = opened_folder(config)
+        graph = opened_encoder(model, config.threads) if model.encoder.is_live else None
+        super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)

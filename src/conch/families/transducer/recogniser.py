@@ -2,7 +2,7 @@
 
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import SearchRecogniser
-from conch.families.transducer.declaration import FRAMES, LIVE, OFFLINE
+from conch.families.transducer import FRAMES, LIVE, OFFLINE
 
 TRANSDUCER = SearchRecogniser(*OFFLINE, frames=FRAMES)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.vocab import WrittenUnits
 from conch.families.transducer.guide import Guide, Guided
@@ -32,10 +32,10 @@ _MOST_UNITS = 10
 
 
 @dataclass(slots=True)  # frozen, it would take twice as long to make
-class Spoken:
+class EmittedUnit:
     """A unit of a hypothesis, and all before it."""
 
-    before: "Spoken | None"
+    before: "EmittedUnit | None"
     unit: int
     frame: int
     log_prob: float
@@ -44,19 +44,19 @@ class Spoken:
 
     def __iter__(self) -> Iterator[tuple[int, int, float]]:
         """Iterate over number, frame and log probability of the units, the first one first."""
-        found: list[Spoken] = []
-        item: Spoken | None = self
+        units: list[EmittedUnit] = []
+        item: EmittedUnit | None = self
         while item:
-            found.append(item)
+            units.append(item)
             item = item.before
-        return ((item.unit, item.frame, item.log_prob) for item in reversed(found))
+        return ((item.unit, item.frame, item.log_prob) for item in reversed(units))
 
 
 class _Hypothesis(NamedTuple):
     score: float
     """Log probability of the units, plus what guides add."""
     context: Context
-    last: Spoken | None = None
+    last: EmittedUnit | None = None
     key: int = 0
     """Hash of the units."""
     guided: Guided = Guided()
@@ -93,14 +93,14 @@ class TransducerUtterance:
         if is_final:
             beam = [item.with_guided(self.guide.finished(item.guided)) for item in beam]
         ranked = sorted(beam, key=lambda item: -item.score / self._length(item))
-        found: dict[str, CtcHypothesis] = {}
+        hypotheses: dict[str, CtcHypothesis] = {}
         for item in ranked:
             words = self._units.words(item.last or ())
             text = joined_text(word.text for word in words)
             score = item.score / self._length(item) * self._length(ranked[0])
             am_score, lm_score = item.score - item.guided.gain, item.guided.lm_score
-            found.setdefault(text, CtcHypothesis(text, words, score, am_score, lm_score))
-        return [*found.values()][:count]
+            hypotheses.setdefault(text, CtcHypothesis(text, words, score, am_score, lm_score))
+        return [*hypotheses.values()][:count]
 
     def _length(self, item: _Hypothesis) -> int:
         # The context before the first unit counts.
@@ -151,12 +151,12 @@ class TransducerSearch:
             blocks = [block for _, block in going]
             predicted = self._joint.predicted([item.beam[0].context for item, _ in going])
             sizes = [*map(len, blocks)]
-            found = self._joint.expected(
+            expected = self._joint.expected(
                 np.concatenate(blocks), np.repeat(predicted, sizes, axis=0)
             )
-            best = found.log_probs.argmax(axis=1)
-            peaks = found.log_probs[np.arange(len(best)), best]
-            columns = (best, peaks, found.steps, found.step_log_probs)
+            best = expected.log_probs.argmax(axis=1)
+            peaks = expected.log_probs[np.arange(len(best)), best]
+            columns = (best, peaks, expected.steps, expected.step_log_probs)
             rows = zip(*(column.tolist() for column in columns), strict=True)
             for (utterance, _), size in zip(going, sizes, strict=True):
                 utterance.beam = [self._walked(utterance.beam[0], [*islice(rows, size)])]
@@ -196,7 +196,7 @@ class TransducerSearch:
         return _Hypothesis(
             score,
             self._joint.predictor.after(item.context, unit),
-            Spoken(item.last, unit, item.at, log_prob, item.length + 1),
+            EmittedUnit(item.last, unit, item.at, log_prob, item.length + 1),
             hash((item.key, unit)),
             guided,
             item.at + step,
@@ -209,21 +209,25 @@ class TransducerSearch:
             going = []
             for utterance, its in pairs:
                 items = self._least_far(utterance.beam)
-                place = items[0].at - utterance.num_frames
-                if place < len(its):
-                    going.append((utterance, items, its[place]))
+                index = items[0].at - utterance.num_frames
+                if index < len(its):
+                    going.append((utterance, items, its[index]))
             if not going:
                 return
             sizes = [len(items) for _, items, _ in going]
             contexts = [item.context for _, items, _ in going for item in items]
             rows = np.repeat(np.stack([row for *_, row in going]), sizes, axis=0)
-            found = self._joint.expected(rows, self._joint.predicted(contexts))
-            steps, before = found.steps.tolist(), found.step_log_probs.tolist()
+            expected = self._joint.expected(rows, self._joint.predicted(contexts))
+            steps, before = expected.steps.tolist(), expected.step_log_probs.tolist()
             start = 0
             for (utterance, items, _), size in zip(going, sizes, strict=True):
                 its_rows = slice(start, start + size)
                 utterance.beam = self._next_beam(
-                    utterance, items, found.log_probs[its_rows], steps[its_rows], before[its_rows]
+                    utterance,
+                    items,
+                    expected.log_probs[its_rows],
+                    steps[its_rows],
+                    before[its_rows],
                 )
                 start += size
 
@@ -253,9 +257,9 @@ class TransducerSearch:
         count = min(utterance.beam_size * (_MORE if guide else 1), len(totals))
         best = np.argpartition(-totals, count - 1)[:count]
         grown = [item for item in utterance.beam if item.at > items[0].at]
-        for place in best.tolist():
-            row, unit = divmod(place, log_probs.shape[1])
-            item, score, step = items[row], float(totals[place]), steps[row]
+        for index in best.tolist():
+            row, unit = divmod(index, log_probs.shape[1])
+            item, score, step = items[row], float(totals[index]), steps[row]
             if unit in self._units.silent:
                 grown.append(item._replace(score=score, at=item.at + max(1, step), num_here=0))
                 continue
@@ -267,10 +271,10 @@ class TransducerSearch:
         if self._joint.is_nemo:
             return grown[: utterance.beam_size]
         after: dict[int, _Hypothesis] = {}
-        for found in grown[: utterance.beam_size]:
-            if same := after.get(found.key):
-                found = same._replace(score=_log_sum(same.score, found.score))
-            after[found.key] = found
+        for hypothesis in grown[: utterance.beam_size]:
+            if same := after.get(hypothesis.key):
+                hypothesis = same._replace(score=_log_sum(same.score, hypothesis.score))
+            after[hypothesis.key] = hypothesis
         return [*after.values()]
 
 

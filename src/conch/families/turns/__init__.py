@@ -1,1 +1,85 @@
-"""Whether a speaker has finished: smart-turn on ONNX Runtime."""
+"""The end of a turn: whether a speaker has finished, by smart-turn."""
+
+from dataclasses import dataclass
+
+from conch.families.family import (
+    ComponentInfo,
+    Family,
+    FamilyHooks,
+    Hook,
+    KnownFile,
+    KnownModel,
+    Need,
+    TensorInfo,
+    WeightsPackage,
+)
+from conch.families.options import Rule, option
+
+PACKAGE = WeightsPackage(
+    what="model of ends of turns",
+    module="pipecat",
+    distribution="pipecat-ai",
+    command="conch models get end-of-turn",
+    fetched="end-of-turn",
+)
+WINDOW_S = 8.0
+"""Audio that the model hears."""
+
+END_OF_TURN = ComponentInfo(
+    name="end_of_turn",
+    role="waveform to whether the speaker has finished",
+    title="End of turn",
+    step="find speech",
+    inputs=(
+        TensorInfo("waveform", "FP32", (-1,), "the utterance so far with the pause, its last 8 s"),
+    ),
+    outputs=(TensorInfo("probability", "FP32", (1,), "that the speaker has finished"),),
+    is_one_by_one=True,
+    package=PACKAGE,
+)
+
+_WHEN = {"semantic_endpointing": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnOptions:
+    semantic_endpointing: bool = option(
+        False,
+        "live: end an utterance before endpoint_silence_ms if a model predicts that the speaker "
+        "has finished",
+    )
+
+
+MODEL = KnownModel(
+    name="end-of-turn",
+    kind="",
+    title="Whether the speaker has finished: smart-turn 3.2, of the option semantic_endpointing",
+    languages=0,
+    licence="BSD 2-Clause",
+    requirements=("pipecat-ai==1.14.0",),
+    files={
+        "smart-turn-v3.2-cpu.onnx": KnownFile(
+            8_679_182,
+            "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
+            ("pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",),
+        ),
+    },
+)
+
+FAMILY = Family(
+    name="turns",
+    title="Turns",
+    known_models=(MODEL,),
+    components=(END_OF_TURN,),
+    options=TurnOptions,
+    rules=(
+        Rule(
+            {"semantic_endpointing": True, "endpointing": False},
+            "option 'semantic_endpointing' cannot be true with endpointing false",
+        ),
+    ),
+    needs=(Need(components=(END_OF_TURN.name,), when=_WHEN),),
+    hooks=FamilyHooks(
+        end_of_turn=Hook(function="conch.families.turns.end_of_turn:end_of_turn", when=_WHEN)
+    ),
+)

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from conch.component import Outputs, Row, RowByRow
+from conch.component import SAMPLE_RATE, Outputs, Row, RowByRow
 from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
-from conch.component.niceness import be_nice
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.turns.declaration import MODEL as END_OF_TURN
-from conch.families.turns.declaration import PACKAGE, WINDOW_S
+from conch.component.parameters import DeviceConfig, be_nice
+from conch.families.turns import MODEL as END_OF_TURN
+from conch.families.turns import PACKAGE, WINDOW_S
 from conch.packaged import packaged
 
 WINDOW = round(WINDOW_S * SAMPLE_RATE)
@@ -38,10 +36,10 @@ class EndOfTurnComponent(RowByRow):
 
     def answer(self, row: Row, /) -> Outputs:
         waveform = row.segment(WINDOW_S)
-        heard = np.pad(waveform, (WINDOW - len(waveform), 0))
-        heard = (heard - heard.mean()) / np.sqrt(heard.var() + 1e-7)
+        samples = np.pad(waveform, (WINDOW - len(waveform), 0))
+        samples = (samples - samples.mean()) / np.sqrt(samples.var() + 1e-7)
         # The model's features mirror the waveform at its end, too.
-        heard = np.pad(heard, (0, N_FFT // 2), mode="reflect")
-        features = log_mel_spectrogram(heard, WINDOW // FRAME_SHIFT)
+        samples = np.pad(samples, (0, N_FFT // 2), mode="reflect")
+        features = log_mel_spectrogram(samples, WINDOW // FRAME_SHIFT)
         [probability] = self._session.run(None, {"input_features": features[None]})
         return {"probability": np.asarray(probability, np.float32).reshape(1)}

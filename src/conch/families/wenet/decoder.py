@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Row
 from conch.decoding.beam import BeamHypothesis
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.rows import checked_frames
 from conch.decoding.utterance_search import UtteranceSearch
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.search.graphs import DecoderConfig
-from conch.families.wenet.declaration import FRAMES, RESCORE
+from conch.families.wenet import FRAMES, RESCORE
 from conch.families.wenet.networks import AttentionDecoders, opened_folder, vocabulary_of
 from conch.wire.languages import check_language
 
@@ -44,11 +43,13 @@ class RescoredUtterance:
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         if not (is_final and self._is_rescored):
             return self._search.nbest(count, is_final=is_final)
-        found = self._search.nbest(max(count, self._decoder.num_hypotheses), is_final=True)
-        if not any(item.text for item in found):
-            return found
-        scores = self._decoder.scores(np.concatenate(self._hidden), found)
-        rescored = [replace(item, score=score) for item, score in zip(found, scores, strict=True)]
+        hypotheses = self._search.nbest(max(count, self._decoder.num_hypotheses), is_final=True)
+        if not any(item.text for item in hypotheses):
+            return hypotheses
+        scores = self._decoder.scores(np.concatenate(self._hidden), hypotheses)
+        rescored = [
+            replace(item, score=score) for item, score in zip(hypotheses, scores, strict=True)
+        ]
         return sorted(rescored, key=lambda item: -item.score)[:count]
 
     def stable_text(self) -> str:
@@ -57,20 +58,20 @@ class RescoredUtterance:
 
 class WenetDecoder(CtcDecoder):
     def __init__(self, config: DecoderConfig) -> None:
-        found = opened_folder(config)
-        super().__init__(CtcDecoderConfig(), vocabulary_of(found))
-        self.num_units, self.num_hypotheses = len(found.tokens), found.num_hypotheses
-        self._attention = AttentionDecoders(found, config.threads)
+        model = opened_folder(config)
+        super().__init__(CtcDecoderConfig(), vocabulary_of(model))
+        self.num_units, self.num_hypotheses = len(model.tokens), model.num_hypotheses
+        self._attention = AttentionDecoders(model, config.threads)
         self._only = config.language
 
     def new_search(self, parameters: Mapping[str, Any]) -> RescoredUtterance:
         check_language(parameters, self._only, "model of WeNet")
         is_rescored = parameters.get(RESCORE) is True
-        asked = {**parameters, "decoder": "ctc", "language": "auto"}
-        if is_rescored and asked.get("beam_size") == 1:
+        ctc_parameters = {**parameters, "decoder": "ctc", "language": "auto"}
+        if is_rescored and ctc_parameters.get("beam_size") == 1:
             # The best path alone leaves nothing to choose: the default of the search is taken.
-            del asked["beam_size"]
-        return RescoredUtterance(super().new_search(asked), self, is_rescored=is_rescored)
+            del ctc_parameters["beam_size"]
+        return RescoredUtterance(super().new_search(ctc_parameters), self, is_rescored=is_rescored)
 
     def checked_frames(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, units + size]`."""

@@ -21,7 +21,7 @@ from conch.catalogue.exports import (
     with_caches,
 )
 from conch.catalogue.onnx_header import GraphHeader
-from conch.families.wenet.declaration import LIVE
+from conch.families.wenet import LIVE
 
 UNITS = ("units.txt", "lang_char.txt", "words.txt", TOKENS)
 CONFIG, TRAINING = "config.yaml", "train.yaml"
@@ -42,7 +42,7 @@ _TAKES = {
     | {REVERSED, "ctc_score"},
     "score": {"encoder_out", "hyps", "hyps_lens"},
 }
-"""What the decoder of an export takes, by what it gives: that for GPUs, and that for CPUs."""
+"""Inputs of the decoder by its output: that of an export for GPUs, and for CPUs."""
 _NUM_HYPOTHESES, _CTC_WEIGHT = 10, 0.5
 """Values of WeNet's runtime for CPUs."""
 
@@ -76,34 +76,34 @@ class WenetFolder:
 
 
 def check_wenet(folder: Path) -> ModelSummary:
-    found = read_wenet(folder)
-    kind = "U2++" if found.is_bidirectional else "U2"
+    model = read_wenet(folder)
+    version = "U2++" if model.is_bidirectional else "U2"
     return ModelSummary(
         None,
         size_of(folder),
-        family=f"WeNet {kind}, exported for {'CPUs' if found.ctc else 'GPUs'}",
-        features=found.encoder.takes,
-        units=len(found.tokens),
-        is_live=found.hears_live,
+        family=f"WeNet {version}, exported for {'CPUs' if model.ctc else 'GPUs'}",
+        features=model.encoder.takes,
+        units=len(model.tokens),
+        is_live=model.hears_live,
     )
 
 
 def networks_of_wenet(folder: Path) -> tuple[OnnxNetwork, ...]:
-    found = read_wenet(folder)
-    (first, last), encoder = found.edges, found.encoder
+    model = read_wenet(folder)
+    (first, last), encoder = model.edges, model.encoder
     hears = f"{encoder.takes}: {encoder.settings}"
-    if encoder.is_live and not found.hears_live:
+    if encoder.is_live and not model.hears_live:
         hears += "; the recording as one chunk, an offset of 0, and caches of no frames or of zeros"
     parts = {"encoder": (encoder.path, encoder.header, hears)}
-    if found.ctc:
-        parts["ctc"] = (found.ctc, header_of(found.ctc), "what the encoder hears")
+    if model.ctc:
+        parts["ctc"] = (model.ctc, header_of(model.ctc), "what the encoder hears")
         texts = f"unit {first}, the text, padding of {last}"
     else:
-        texts = f"unit {first}, the text, unit {last} and that as padding; {found.num_hypotheses} "
+        texts = f"unit {first}, the text, unit {last} and that as padding; {model.num_hypotheses} "
         texts += "of a recording, and r_hyps with the text turned round"
     takes = f"what the encoder hears, and hypotheses: {texts}"
-    parts["decoder"] = (found.decoder, found.decoder_header, takes)
-    keepers = {"encoder": LIVE[0]} if found.hears_live else {}
+    parts["decoder"] = (model.decoder, model.decoder_header, takes)
+    keepers = {"encoder": LIVE[0]} if model.hears_live else {}
     return tuple(
         OnnxNetwork(part=part, path=path, header=header, takes=takes, keeper=keepers.get(part, ""))
         for part, (path, header, takes) in parts.items()
@@ -120,7 +120,7 @@ def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
     """
     parts = {part: chosen_file(folder, part, precision) for part in ("encoder", "decoder")}
     path, decoder = parts["encoder"], parts["decoder"]
-    units = next((found[0] for name in UNITS if (found := files_in(folder, name))), None)
+    units = next((files[0] for name in UNITS if (files := files_in(folder, name))), None)
     if path is None or decoder is None or units is None:
         lacking = [f"{part}.onnx" for part, file in parts.items() if file is None]
         lacking += [" or ".join(UNITS[:3])] * (units is None)
@@ -269,31 +269,31 @@ def _tokens(path: Path, size: int | None, part: str) -> tuple[str, ...]:
     """Return the symbols of `size` units; None for any number."""
     if size is None:
         size = sum(bool(line.strip()) for line in path.read_text("utf-8", "replace").split("\n"))
-    found = read_tokens(path, size, part)
-    check_distinct(found, path.name)
-    return found
+    tokens = read_tokens(path, size, part)
+    check_distinct(tokens, path.name)
+    return tokens
 
 
 def _training(folder: Path) -> Mapping[str, Any]:
     """Return `train.yaml` of a model that hears what Conch feeds; nothing without it."""
     files = files_in(folder, TRAINING)
-    found = read_yaml(files[0]) if files else {}
-    data = _part(found, "dataset_conf")
+    training = read_yaml(files[0]) if files else {}
+    data = _part(training, "dataset_conf")
     settings = {**data, **_part(data, "resample_conf"), **_part(data, "fbank_conf")}
     for key, wanted in _FRONT_END.items():
         if settings.get(key, wanted) != wanted:
             raise UnfitModelError(f"its {TRAINING} has {key} {settings[key]!r:.40}, not {wanted}")
-    kind = found.get("encoder", ENCODERS[0])
-    if kind not in ENCODERS:
+    encoder = training.get("encoder", ENCODERS[0])
+    if encoder not in ENCODERS:
         raise UnfitModelError(
-            f"its {TRAINING} has encoder {kind!r:.40}; those served are {', '.join(ENCODERS)}"
+            f"its {TRAINING} has encoder {encoder!r:.40}; those served are {', '.join(ENCODERS)}"
         )
-    return found
+    return training
 
 
 def _part(known: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = known.get(key)
-    return found if isinstance(found, dict) else {}
+    section = known.get(key)
+    return section if isinstance(section, dict) else {}
 
 
 def _last(dims: tuple[int | str, ...], otherwise: int) -> int:

@@ -3,7 +3,7 @@
 from conch.bls.call import Parameter
 from conch.families.search.first_pass import SearchFirstPass
 from conch.families.search.recogniser import SearchRecogniser, search_parameters
-from conch.families.wenet.declaration import FRAMES, LIVE, OFFLINE, RESCORE
+from conch.families.wenet import FRAMES, LIVE, OFFLINE, RESCORE
 from conch.wire.options import RecognitionOptions
 
 
@@ -17,7 +17,7 @@ class WenetFirstPass(SearchFirstPass):
     frames = FRAMES
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
-        """See `SearchFirstPass`. A second pass takes the place of what the first would rescore."""
+        """Return the search's parameters; a second pass takes the place of its rescoring."""
         asks = options.own_rescore and options.mode == "streaming"
         return {**search_parameters(options), RESCORE: asks}
 

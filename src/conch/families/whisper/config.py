@@ -6,7 +6,7 @@ import ctranslate2
 import numpy as np
 
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
-from conch.families.whisper.declaration import TINY_EN
+from conch.families.whisper import TINY_EN
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError
 
@@ -32,12 +32,9 @@ def encode_silence(model: ctranslate2.models.Whisper) -> ctranslate2.StorageView
 
 
 def model_folder(model: str) -> Path:
-    folder = Path(model) if model else _default_folder()
+    assert TINY_EN.package is not None
+    default = (TINY_EN.package, TINY_EN.package_folder, TINY_EN.sha256)
+    folder = Path(model) if model else packaged(*default)
     if not (folder / "model.bin").is_file():
         raise ConfigError(f"'{folder}' is not a CTranslate2 Whisper folder: it has no model.bin")
     return folder
-
-
-def _default_folder() -> Path:
-    assert TINY_EN.package is not None
-    return packaged(TINY_EN.package, TINY_EN.package_folder, TINY_EN.sha256)

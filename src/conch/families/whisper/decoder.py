@@ -3,17 +3,17 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ctranslate2
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
+from conch.families.whisper import MAX_BEAM
 from conch.families.whisper.config import (
     ENCODER_FRAME_S,
     WINDOW_S,
@@ -21,19 +21,120 @@ from conch.families.whisper.config import (
     load_whisper,
     model_folder,
 )
-from conch.families.whisper.declaration import MAX_BEAM
-from conch.families.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.families.whisper.tokens import WhisperTokens
 from conch.wire.errors import InvalidRequestError
+from conch.wire.joining import compression_ratio
 from conch.wire.languages import codes_of
 from conch.wire.result import Word
 
+MAX_POSITIONS = 448
+"""Positions of Whisper's decoder; CTranslate2 gives half of them to a text."""
 # With eight prompts and 30 utterances of dev, tiny.en and base: of 172 texts of silence, noise and
 # hum that a prompt changed, these two refuse all, and of 540 texts of speech two.
 PROMPTED_NO_SPEECH = 0.25
 """Probability of no speech above which a text is decoded again without its prompt."""
 PROMPTED_LOG_PROB = -1.5
 """Natural log probability per token, without the prompt, below which the text is too."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedTexts:
+    """The n-best texts of one segment."""
+
+    texts: list[str]
+    """Different texts, best first, at least one."""
+    scores: list[float]
+    """Score of the best text: the sum of the natural log probabilities of its tokens and of the end
+    of text. Score of another text: its average per token, times the tokens of the best text."""
+    average_log_prob: float
+    """Natural log probability per token of the best text."""
+    no_speech_prob: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guards:
+    """Thresholds against invented texts (Radford et al., 2022, 4.5)."""
+
+    no_speech_threshold: float = 0.6
+    """Probability of no speech above which the text is empty, if log_prob_threshold agrees."""
+    log_prob_threshold: float = -1.0
+    """Average log probability of tokens below which no_speech_threshold applies."""
+    compression_ratio_threshold: float = 2.4
+    """Compression ratio by zlib above which a text repeats itself and is decoded again."""
+    no_repeat_ngram_size: int = 3
+    """Length of token runs that may not repeat when a text is decoded again; 0 for never again. Of
+    2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows: 0.6
+    errors per word, instead of 13."""
+
+
+def search(
+    model: ctranslate2.models.Whisper,
+    tokens: WhisperTokens,
+    encoder_out: FloatArray,
+    prompts: Sequence[Sequence[int]],
+    beam_size: int,
+    guards: Guards,
+) -> list[DecodedTexts]:
+    """Return the n-best texts of each segment: `beam_size` of them, without duplicates.
+
+    A text that repeats itself is decoded again without repeated n-grams. openai-whisper samples at
+    a higher temperature instead, which gives a different text each time. An improbable text of
+    audio that is probably not speech becomes empty.
+
+    `encoder_out` is float32 `[segments, frames, model size]`. All `prompts`, the tokens that each
+    transcript begins with, have its start at one position.
+    """
+
+    def searched(rows: Sequence[int], no_repeat_ngram_size: int) -> list[DecodedTexts]:
+        taken = encoder_out if len(rows) == len(encoder_out) else encoder_out[rows]
+        results = model.generate(
+            ctranslate2.StorageView.from_array(np.ascontiguousarray(taken)),
+            [prompts[row] for row in rows],
+            beam_size=beam_size,
+            num_hypotheses=beam_size,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+            max_length=MAX_POSITIONS,
+            return_scores=True,
+            return_no_speech_prob=True,
+        )
+        return [_decoded(result, tokens) for result in results]
+
+    nbests = searched(range(len(encoder_out)), 0)
+    most = guards.compression_ratio_threshold
+    again = [row for row, item in enumerate(nbests) if compression_ratio(item.texts[0]) > most]
+    if again and guards.no_repeat_ngram_size:
+        retried = searched(again, guards.no_repeat_ngram_size)
+        for row, nbest in zip(again, retried, strict=True):
+            nbests[row] = nbest
+    return [_silenced(nbest, guards) for nbest in nbests]
+
+
+def _decoded(
+    result: ctranslate2.models.WhisperGenerationResult, tokens: WhisperTokens
+) -> DecodedTexts:
+    # CTranslate2 divides the sum by the number of tokens without the end of text, although the sum
+    # includes it. Its order is kept: by the sum alone, a text that stops at a pause would win over
+    # one that continues after it.
+    num_tokens = len(result.sequences_ids[0])
+    best: dict[str, float] = {}
+    for average, ids in zip(result.scores, result.sequences_ids, strict=True):
+        # Of two tokenisations of the same text, keep the better one.
+        best.setdefault(tokens.decode(ids).strip(), average * num_tokens)
+    return DecodedTexts(
+        texts=list(best),
+        scores=list(best.values()),
+        average_log_prob=result.scores[0] * num_tokens / (num_tokens + 1),
+        no_speech_prob=result.no_speech_prob,
+    )
+
+
+def _silenced(decoded: DecodedTexts, guards: Guards) -> DecodedTexts:
+    if (
+        decoded.no_speech_prob <= guards.no_speech_threshold
+        or decoded.average_log_prob >= guards.log_prob_threshold
+    ):
+        return decoded
+    return replace(decoded, texts=[""], scores=[float(np.log(decoded.no_speech_prob))])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +144,7 @@ class WhisperDecoderConfig(CTranslate2Config, Guards):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _DecodeRequest:
     encoder_out: FloatArray
     num_frames: int
     choice: tuple[str, ...]
@@ -59,7 +160,7 @@ class _Job:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
+class _DetectedLanguage:
     language: str
     probability: float
     """NaN if there was nothing to detect."""
@@ -83,70 +184,77 @@ class WhisperDecoder:
         window, beam size and length of the prompt share a search: CTranslate2 wants the start of
         all transcripts at one position.
         """
-        jobs = [self._job(row) for row in rows]
+        requests = [self._request(row) for row in rows]
         answers: dict[int, Outputs] = {}
         searches: dict[tuple[int, int, int], list[int]] = defaultdict(list)
-        for index, job in enumerate(jobs):
-            if job.aligned_text is not None:
-                words = self._align(job, job.aligned_text, self._language(job))
+        for index, request in enumerate(requests):
+            if request.aligned_text is not None:
+                words = self._align(request, request.aligned_text, self._language(request))
                 answers[index] = words_outputs(words)
-            elif job.scored_texts is not None:
-                language = self._language(job) if job.scored_texts else ""
-                scores = [self._score(job, text, language) for text in job.scored_texts]
+            elif request.scored_texts is not None:
+                language = self._language(request) if request.scored_texts else ""
+                scores = [self._score(request, text, language) for text in request.scored_texts]
                 answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
             else:
-                searches[len(job.encoder_out), job.beam_size, len(job.before)].append(index)
+                searches[len(request.encoder_out), request.beam_size, len(request.before)].append(
+                    index
+                )
         for (_, beam_size, _), group in searches.items():
-            found = self._search([jobs[index] for index in group], beam_size)
-            answers.update(zip(group, found, strict=True))
+            outputs = self._search([requests[index] for index in group], beam_size)
+            answers.update(zip(group, outputs, strict=True))
         return [answers[index] for index in range(len(rows))]
 
-    def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs]:
+    def _search(self, requests: Sequence[_DecodeRequest], beam_size: int) -> list[Outputs]:
         """Return the outputs of rows to decode that share a search."""
-        encoder_out = np.stack([job.encoder_out for job in jobs])
-        spoken = self._spoken(encoder_out, [job.choice for job in jobs])
+        encoder_out = np.stack([request.encoder_out for request in requests])
+        spoken = self._spoken(encoder_out, [request.choice for request in requests])
         answers: list[Outputs] = []
-        found = self._decoded(jobs, encoder_out, spoken, beam_size)
-        for job, heard, decoded in zip(jobs, spoken, found, strict=True):
-            words = self._align(job, decoded.texts[0], heard.language) if job.align else []
-            nbest = list(zip(decoded.texts, decoded.scores, strict=True))[: job.nbest]
+        results = self._decoded(requests, encoder_out, spoken, beam_size)
+        for request, detected, decoded in zip(requests, spoken, results, strict=True):
+            words = (
+                self._align(request, decoded.texts[0], detected.language) if request.align else []
+            )
+            nbest = list(zip(decoded.texts, decoded.scores, strict=True))[: request.nbest]
             answers.append(
-                nbest_outputs(nbest, heard.language, heard.probability) | words_outputs(words)
+                nbest_outputs(nbest, detected.language, detected.probability) | words_outputs(words)
             )
         return answers
 
     def _decoded(
         self,
-        jobs: Sequence[_Job],
+        requests: Sequence[_DecodeRequest],
         encoder_out: FloatArray,
-        spoken: Sequence[_Spoken],
+        spoken: Sequence[_DetectedLanguage],
         beam_size: int,
-    ) -> list[Decoded]:
+    ) -> list[DecodedTexts]:
         """Return the n-best of rows that share a search, without a prompt that was repeated."""
 
-        def searched(rows: Sequence[int], *, has_prompt: bool) -> list[Decoded]:
+        def searched(rows: Sequence[int], *, has_prompt: bool) -> list[DecodedTexts]:
             prompts = [
                 self.tokens.prompt(
-                    spoken[row].language, jobs[row].before if has_prompt else (), jobs[row].task
+                    spoken[row].language,
+                    requests[row].before if has_prompt else (),
+                    requests[row].task,
                 )
                 for row in rows
             ]
-            taken = encoder_out if len(rows) == len(jobs) else encoder_out[rows]
+            taken = encoder_out if len(rows) == len(requests) else encoder_out[rows]
             return search(self._model, self.tokens, taken, prompts, beam_size, self._guards)
 
-        found = searched(range(len(jobs)), has_prompt=True)
+        results = searched(range(len(requests)), has_prompt=True)
         doubtful = [
             row
-            for row, job in enumerate(jobs)
-            if job.before and not self._is_heard(job, spoken[row].language, found[row])
+            for row, request in enumerate(requests)
+            if request.before
+            and not self._is_from_audio(request, spoken[row].language, results[row])
         ]
         if doubtful:
             again = searched(doubtful, has_prompt=False)
             for row, decoded in zip(doubtful, again, strict=True):
-                found[row] = decoded
-        return found
+                results[row] = decoded
+        return results
 
-    def _is_heard(self, job: _Job, language: str, decoded: Decoded) -> bool:
+    def _is_from_audio(self, request: _DecodeRequest, language: str, decoded: DecodedTexts) -> bool:
         """Return whether a text comes from the audio, and not from the prompt alone.
 
         Where Whisper hears no speech, it goes on with the prompt, or repeats it.
@@ -157,14 +265,14 @@ class WhisperDecoder:
             return True
         if decoded.no_speech_prob > PROMPTED_NO_SPEECH:
             return False
-        num_tokens = len(self.tokens.encode(text, _text_language(job, language)))
-        return self._score(job, text, language) >= PROMPTED_LOG_PROB * num_tokens
+        num_tokens = len(self.tokens.encode(text, _text_language(request, language)))
+        return self._score(request, text, language) >= PROMPTED_LOG_PROB * num_tokens
 
-    def _job(self, row: Row) -> _Job:
+    def _request(self, row: Row) -> _DecodeRequest:
         encoder_out, num_frames = hidden_states(row, self._model_size, ENCODER_FRAME_S, WINDOW_S)
         task = str(row.parameters.get("task", "transcribe"))
         self.tokens.check_task(task)
-        return _Job(
+        return _DecodeRequest(
             encoder_out=encoder_out,
             num_frames=num_frames,
             choice=self._choice(row),
@@ -186,69 +294,71 @@ class WhisperDecoder:
             return (language,)
         return choice if self.tokens.multilingual else self.tokens.languages
 
-    def _spoken(self, encoder_out: FloatArray, choices: Sequence[tuple[str, ...]]) -> list[_Spoken]:
+    def _spoken(
+        self, encoder_out: FloatArray, choices: Sequence[tuple[str, ...]]
+    ) -> list[_DetectedLanguage]:
         """Return the language of each segment; of a choice, probabilities sum to 1."""
-        found = [_Spoken(choice[0] if choice else "", math.nan) for choice in choices]
+        detected = [_DetectedLanguage(choice[0] if choice else "", math.nan) for choice in choices]
         unknown = [index for index, choice in enumerate(choices) if len(choice) != 1]
         if unknown:
             ranked = self._model.detect_language(_view(encoder_out[unknown]))
             for index, candidates in zip(unknown, ranked, strict=True):
-                heard = {token.strip("<|>"): float(share) for token, share in candidates}
-                chosen = {code: heard[code] for code in choices[index] or heard}
+                probabilities = {token.strip("<|>"): float(share) for token, share in candidates}
+                chosen = {code: probabilities[code] for code in choices[index] or probabilities}
                 language = max(chosen, key=lambda code: chosen[code])
                 total = sum(chosen.values())
                 # Shares of nothing: the model is as sure of none of them.
                 share = chosen[language] / total if total > 0 else 1 / len(chosen)
-                found[index] = _Spoken(language, min(1.0, share))
-        return found
+                detected[index] = _DetectedLanguage(language, min(1.0, share))
+        return detected
 
-    def _language(self, job: _Job) -> str:
-        return self._spoken(job.encoder_out[None], [job.choice])[0].language
+    def _language(self, request: _DecodeRequest) -> str:
+        return self._spoken(request.encoder_out[None], [request.choice])[0].language
 
-    def _align(self, job: _Job, text: str, language: str) -> list[Word]:
+    def _align(self, request: _DecodeRequest, text: str, language: str) -> list[Word]:
         if not text.strip():
             return []
-        text_tokens, result = self._forced(job, text, language)
-        spaced = self.tokens.is_spaced(_text_language(job, language))
+        text_tokens, result = self._forced(request, text, language)
+        spaced = self.tokens.is_spaced(_text_language(request, language))
         words = split_words(text_tokens, self.tokens.decode, spaced=spaced)
         return time_words(
-            words, result.alignments, result.text_token_probs, job.num_frames, ENCODER_FRAME_S
+            words, result.alignments, result.text_token_probs, request.num_frames, ENCODER_FRAME_S
         )
 
-    def _score(self, job: _Job, text: str, language: str) -> float:
+    def _score(self, request: _DecodeRequest, text: str, language: str) -> float:
         """Return the natural log probability of a text's tokens, or of the end for an empty text.
 
         CTranslate2 has no probability of the end after a text.
         """
         if not text.strip():
-            prompt = self.tokens.prompt(language, task=job.task)
-            [found] = self._model.generate(
-                _view(job.encoder_out[None]),
+            prompt = self.tokens.prompt(language, task=request.task)
+            [generated] = self._model.generate(
+                _view(request.encoder_out[None]),
                 [prompt],
                 beam_size=1,
                 max_length=len(prompt) + 1,
                 suppress_blank=False,
                 return_logits_vocab=True,
             )
-            logits = np.array(found.logits[0][0], dtype=np.float64).ravel()
+            logits = np.array(generated.logits[0][0], dtype=np.float64).ravel()
             return float(logits[self.tokens.end_of_text] - np.logaddexp.reduce(logits))
-        _, result = self._forced(job, text, language)
+        _, result = self._forced(request, text, language)
         return sum(math.log(max(prob, 1e-30)) for prob in result.text_token_probs)
 
-    def _forced(self, job: _Job, text: str, language: str) -> tuple[list[int], Any]:
+    def _forced(self, request: _DecodeRequest, text: str, language: str) -> tuple[list[int], Any]:
         """Return a text's tokens, and what Whisper makes of them when it has to say them.
 
         One at a time: unlike a search, this is one pass and gains nothing from a batch.
         """
-        start_sequence = self.tokens.start_sequence(language, job.task)
-        tokens = self.tokens.encode(text, _text_language(job, language))
+        start_sequence = self.tokens.start_sequence(language, request.task)
+        tokens = self.tokens.encode(text, _text_language(request, language))
         room = MAX_POSITIONS - len(start_sequence) - 2  # <|notimestamps|> and the end of text
         if len(tokens) > room:
             raise InvalidRequestError(
                 f"a text to align or score must have at most {room} tokens; sent: {len(tokens)}"
             )
         [result] = self._model.align(
-            _view(job.encoder_out[None]), start_sequence, [tokens], [2 * job.num_frames]
+            _view(request.encoder_out[None]), start_sequence, [tokens], [2 * request.num_frames]
         )
         return tokens, result
 
@@ -257,6 +367,6 @@ def _view(array: FloatArray) -> ctranslate2.StorageView:
     return ctranslate2.StorageView.from_array(np.ascontiguousarray(array))
 
 
-def _text_language(job: _Job, spoken: str) -> str:
+def _text_language(request: _DecodeRequest, spoken: str) -> str:
     """Return the language of a row's text: Whisper translates into English only."""
-    return "en" if job.task == "translate" else spoken
+    return "en" if request.task == "translate" else spoken

@@ -9,11 +9,9 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config
 from conch.component.features import FRAME_SHIFT, log_mel_spectrogram
-from conch.component.waveform import SAMPLE_RATE
 from conch.families.whisper.config import WINDOW_S, load_whisper
 from conch.wire.errors import ConfigError, OptionError
 
@@ -53,14 +51,14 @@ class WhisperEncoder:
         for index, (row, waveform) in enumerate(zip(rows, waveforms, strict=True)):
             config = _with_window(self._config, row.parameters)
             groups[window_frames(len(waveform), config)].append(index)
-        found: dict[int, FloatArray] = {}
+        by_index: dict[int, FloatArray] = {}
         for num_frames, group in groups.items():
             encoded = self.encode([waveforms[index] for index in group], num_frames)
-            found.update(zip(group, encoded, strict=True))
+            by_index.update(zip(group, encoded, strict=True))
         # Round down, so that no word ends after the audio.
         lens = [max(1, len(waveform) // SAMPLES_PER_FRAME) for waveform in waveforms]
         return [
-            {"encoder_out": found[index], "encoder_out_lens": np.array([length], np.int32)}
+            {"encoder_out": by_index[index], "encoder_out_lens": np.array([length], np.int32)}
             for index, length in enumerate(lens)
         ]
 
@@ -91,7 +89,7 @@ def _with_window(
 ) -> WhisperEncoderConfig:
     """Return the configuration with the window that a request asks for, in milliseconds."""
     most = round(WINDOW_S * 1000)
-    asked: dict[str, Any] = {}
+    window: dict[str, Any] = {}
     for name, least in (("min_window_ms", LEAST_WINDOW_MS), ("window_margin_ms", 0)):
         if (value := parameters.get(name)) is None:
             continue
@@ -99,5 +97,5 @@ def _with_window(
             raise OptionError(
                 f"option '{name}' takes an integer from {least} to {most}; sent: {value!r:.80}"
             )
-        asked[name.removesuffix("ms") + "s"] = value / 1000
-    return replace(config, **asked)
+        window[name.removesuffix("ms") + "s"] = value / 1000
+    return replace(config, **window)

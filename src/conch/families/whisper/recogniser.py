@@ -2,7 +2,7 @@
 
 from conch.bls.calls import Calls
 from conch.families.attention.recogniser import AttentionRecogniser
-from conch.families.whisper.declaration import COMPONENTS
+from conch.families.whisper import COMPONENTS
 from conch.recognition.hooks import Encodings
 from conch.wire.options import RecognitionOptions
 
@@ -14,6 +14,6 @@ WHISPER = AttentionRecogniser(*COMPONENTS, OPEN_WINDOW)
 
 
 async def scores(
-    calls: Calls, texts: list[str], heard: Encodings, options: RecognitionOptions
+    calls: Calls, texts: list[str], encodings: Encodings, options: RecognitionOptions
 ) -> list[float]:
-    return await WHISPER.text_scores(calls, await heard.by(WHISPER), texts, options)
+    return await WHISPER.text_scores(calls, await encodings.by(WHISPER), texts, options)

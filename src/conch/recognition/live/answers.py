@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from conch.bls.calls import Calls
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import StreamLabels, StreamTurns
 from conch.recognition.languages import with_only_language

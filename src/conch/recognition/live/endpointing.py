@@ -9,7 +9,7 @@ from typing import Literal
 
 from conch.audio.segmentation import Span, closing_threshold
 from conch.bls.calls import Calls
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.recognition.hooks import EndOfTurn
 from conch.recognition.speech import SpeechProbs, SpeechSegment
 from conch.wire.errors import public_error

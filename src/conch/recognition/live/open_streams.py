@@ -12,8 +12,7 @@ from conch.bls.call import Components, Deadline
 from conch.bls.metrics import REFUSED
 from conch.bls.runtime import Runtime
 from conch.bls.service import NO_MODE, AccessRecord
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE, Array
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.scheduling import LoadMeter, PassQueue, SharedPasses
 from conch.recognition.live.sending_speed import Arrivals

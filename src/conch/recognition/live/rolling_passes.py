@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from conch.audio.segmentation import Span
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 from conch.recognition.hooks import decoder_of, recogniser_of
 from conch.recognition.languages import with_language
 from conch.recognition.live.endpointing import SHORT_PAUSE_MS, SpeechExtent, speech_span

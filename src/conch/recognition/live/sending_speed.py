@@ -2,7 +2,7 @@
 
 import math
 
-from conch.component.waveform import SAMPLE_RATE
+from conch.component import SAMPLE_RATE
 
 PERIOD_S = 10.0
 """Least time between two marks, in seconds."""

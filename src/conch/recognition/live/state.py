@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from conch.audio.segmentation import Span, frames_between, speech_likeness
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array
 from conch.recognition.speech import Decoded, Frames, SpeechProbs, SpeechSegment
 from conch.wire.result import Word, text_of_words
 

@@ -20,8 +20,7 @@ from typing import TypeVar, cast
 from conch.audio.blocks import LiveAudio
 from conch.audio.segmentation import Span, speech_likeness
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import (
     Encodings,

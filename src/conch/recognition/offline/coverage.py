@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array
 from conch.wire.result import Word
 
 FRAME_S = VAD_FRAME_SAMPLES / SAMPLE_RATE

@@ -26,8 +26,7 @@ from conch.audio.segmentation import (
 from conch.bls.call import TensorHandle
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import PART
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array
 from conch.recognition.hooks import (
     AfterRecordingResult,
     InParts,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component import Array, text_step
+from conch.component import Array, TextEdit, changed
 from conch.wire.replacements import Replacements, findable
 from conch.wire.result import Word
 
@@ -73,11 +73,11 @@ def replaced(text: str, rules: Replacements) -> Rewritten:
     Heard forms are found whatever their case, from left to right, the longest first. What a rule
     has written is not read again. A form that becomes nothing takes the space before it along.
     """
-    new, spans = text_step.changed(text, _replacements(text, rules))
+    new, spans = changed(text, _replacements(text, rules))
     return Rewritten(new, tuple(Change(*span) for span in spans))
 
 
-def _replacements(text: str, rules: Replacements) -> Iterator[text_step.TextEdit]:
+def _replacements(text: str, rules: Replacements) -> Iterator[TextEdit]:
     at = 0
     for match in rules.pattern.finditer(findable(text)):
         start, end = match.span()
@@ -86,7 +86,7 @@ def _replacements(text: str, rules: Replacements) -> Iterator[text_step.TextEdit
         if not new:
             start, end = _with_space(text, at, start, end)
         if text[start:end] != new:
-            yield text_step.TextEdit(start, end, new)
+            yield TextEdit(start, end, new)
             at = end
 
 

@@ -4,9 +4,8 @@ import logging
 from functools import cache
 
 from conch.bls.calls import Calls
-from conch.component import Array
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.turns.declaration import END_OF_TURN, PACKAGE, WINDOW_S
+from conch.component import SAMPLE_RATE, Array
+from conch.families.turns import END_OF_TURN, PACKAGE, WINDOW_S
 
 logger = logging.getLogger(__name__)
 
@@ -17,8 +16,8 @@ async def end_of_turn(calls: Calls, waveform: Array) -> float:
         _warn()
         return 0.0
     inputs = {"waveform": waveform[-round(WINDOW_S * SAMPLE_RATE) :]}
-    found = await calls(END_OF_TURN.name, inputs, ("probability",))
-    return float(found["probability"].numpy()[0])
+    outputs = await calls(END_OF_TURN.name, inputs, ("probability",))
+    return float(outputs["probability"].numpy()[0])
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 from conch.component import Row
 from conch.component.kaldi_fbank import KaldiFbank
 from conch.families.search.graphs import LiveConfig, RecordingsConfig
-from conch.families.transducer.encoder import TransducerEncoder, TransducerStreamingEncoder
+from conch.families.transducer.networks import TransducerEncoder, TransducerStreamingEncoder
 from conch.wire.errors import ConfigError, OptionError, SessionError
 
 LIVE = ("zipformer2", "lstm", "conformer")

@@ -4,12 +4,12 @@ import doctest
 
 import pytest
 
-from conch.language import normalize
-from conch.language.normalize import language_model_words
+from conch import language
+from conch.language import language_model_words
 
 
 def test_docstring_examples():
-    assert doctest.testmod(normalize).failed == 0
+    assert doctest.testmod(language).failed == 0
 
 
 @pytest.mark.parametrize(

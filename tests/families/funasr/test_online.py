@@ -12,8 +12,13 @@ import sherpa_onnx
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.funasr.folder import read_online_paraformer
-from conch.families.funasr.online import OnlineEncoder, OnlineNetworks, OnlineParaformer
-from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
+from conch.families.funasr.online import (
+    OnlineDecoderConfig,
+    OnlineEncoder,
+    OnlineNetworks,
+    OnlineParaformerComponent,
+    UnitSearcher,
+)
 from conch.families.search.graphs import DecoderConfig, LiveConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 
@@ -77,7 +82,7 @@ def test_both_write_the_same(folders, waveforms):
     expected = [peers_text(converted, item) for item in waveforms]
     assert len({*expected}) == 3 and all(len(text) > 20 for text in expected)
     for folder in (original, converted):
-        whole = OnlineParaformer(DecoderConfig(model=str(folder), intra_threads=1))
+        whole = OnlineParaformerComponent(DecoderConfig(model=str(folder), intra_threads=1))
         recorded = whole([Row({"waveform": item}) for item in waveforms])
         heard = live(folder, waveforms)
         for text, item, one, other in zip(expected, waveforms, recorded, heard, strict=True):

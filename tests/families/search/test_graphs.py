@@ -9,24 +9,31 @@ import soundfile
 from onnx import TensorProto
 from transducer_toys import Toy
 
+from conch.catalogue.exports import AcousticEncoder
 from conch.cli.demo import SPEECH
-from conch.component.kaldi_fbank import NemoMel
+from conch.families.search.graphs import fbank_of, features_of
 
 MELS, SCALE, SHIFT = 80, 0.3, 2.0
+
+
+def nemo(**settings):
+    return AcousticEncoder(
+        path=Path(), header=None, features="nemo", takes_batches=False, **settings
+    )
 
 
 def probe(folder: Path, mel: int, normalize_type: str) -> dict[str, str]:
     """Return the files of a transducer whose probabilities tell the feature of a filter."""
     encoder, decoder, joiner = (Toy(0) for _ in range(3))
-    graph, lens = encoder.graph, {"kind": TensorProto.INT64}
+    graph, lens = encoder.graph, {"elem_type": TensorProto.INT64}
     graph.gives(graph.takes("x", "N", MELS, "T"), "out", "N", MELS, "T")
     graph.gives(graph.takes("length", "N", **lens), "lens", "N", **lens)
     graph = decoder.graph
-    graph.takes("y", "N", "U", kind=TensorProto.INT32)
-    count = graph.takes("n", "N", kind=TensorProto.INT32)
+    graph.takes("y", "N", "U", elem_type=TensorProto.INT32)
+    count = graph.takes("n", "N", elem_type=TensorProto.INT32)
     h, c = (graph.takes(name, 1, "N", 4) for name in "hc")
     graph.gives(graph.op("Transpose", h, perm=[1, 2, 0]), "out", "N", 4, "U")
-    graph.gives(count, "lens", "N", kind=TensorProto.INT32)
+    graph.gives(count, "lens", "N", elem_type=TensorProto.INT32)
     graph.gives(h, "next_h", 1, "N", 4)
     graph.gives(c, "next_c", 1, "N", 4)
     graph = joiner.graph
@@ -62,25 +69,24 @@ def test_a_transducer_of_recordings_gets_the_same(tmp_path, normalize_type, mel)
     signs = [1 if unit == "a" else -1 for unit in stream.result.tokens[::10]]
     expected = (-np.log(np.expm1(-log_probs)) * signs - SHIFT) / SCALE
     is_normalised = normalize_type == "per_feature"
-    settings = NemoMel(window="povey", highest_hz=7600.0, is_normalised=is_normalised)
-    found = settings.whole(waveform)
+    found = features_of(nemo(frames_last=True, is_normalised=is_normalised), waveform)
     assert len(found) == 125
     np.testing.assert_allclose(found[:, mel], expected, atol=1e-4)
 
 
 def test_pieces_of_a_stream_are_the_whole():
     waveform = np.random.default_rng(0).normal(0, 0.1, 12_345).astype(np.float32)
-    settings = NemoMel(num_mels=128)
-    stream, found = settings.stream(), []
+    encoder = nemo(num_mels=128)
+    stream, found = fbank_of(encoder), []
     for piece in np.split(waveform, [1, 500, 7000]):
         stream.accept(piece)
         done = sum(map(len, found))
         found.append(stream.frames(done, stream.ready))
     stream.finish()
     found.append(stream.frames(sum(map(len, found)), stream.ready))
-    np.testing.assert_array_equal(np.concatenate(found), settings.whole(waveform))
+    np.testing.assert_array_equal(np.concatenate(found), features_of(encoder, waveform))
 
 
 def test_a_recording_of_one_frame():
-    found = NemoMel(is_normalised=True).whole(np.full(100, 0.1, np.float32))
+    found = features_of(nemo(is_normalised=True), np.full(100, 0.1, np.float32))
     np.testing.assert_array_equal(found, np.zeros((1, 80), np.float32))

@@ -1,1 +1,0 @@
-"""Text as language models read it."""
