@@ -6,7 +6,7 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
-from conch.component.onnx import open_network, run_options, session_options
+from conch.component.onnx import open_network, session_options
 from conch.families.funasr.folder import Folder, FrontEnd, FunasrFolder, Reader
 from conch.families.search.graphs import TYPES, NamesFolder, folder_of
 
@@ -62,9 +62,8 @@ class LowRateNetwork:
     def __init__(self, found: FunasrFolder, threads: int) -> None:
         self._front_end = found.front_end
         self._inputs = found.header.inputs
-        options = session_options(threads, keeps_memory=False)
+        options = session_options(threads)
         self._session = open_network("a network of FunASR", found.network, options)
-        self._once = run_options()
 
     def run(self, waveform: FloatArray, *more: int | FloatArray) -> Sequence[Array]:
         """Return the outputs for a waveform, float32 `[samples]` at 16 kHz in [-1, 1].
@@ -78,5 +77,5 @@ class LowRateNetwork:
         feed: dict[str, Array] = {x.name: features[None]}
         for item, value in zip(others, (len(features), *more), strict=True):
             feed[item.name] = np.array([value], TYPES.get(item.kind, np.float32))
-        found: Sequence[Array] = self._session.run(None, feed, self._once)
+        found: Sequence[Array] = self._session.run(None, feed)
         return found

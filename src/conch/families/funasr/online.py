@@ -35,7 +35,7 @@ class OnlineNetworks:
         self.frame_s = self.front_end.shift * FRAME_S
         self.scale = np.float32(math.sqrt(found.size))
         self.caches, self.size = found.caches, found.size
-        options = session_options(threads, keeps_memory=False)
+        options = session_options(threads)
         self._encoder, self._decoder = (
             open_network(f"the {name} of an online Paraformer", path, options)
             for name, path in (("encoder", found.network), ("decoder", found.decoder))

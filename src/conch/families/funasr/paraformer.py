@@ -121,7 +121,7 @@ class Paraformer(UnitWriter):
         self._network = LowRateNetwork(found, config.threads)
         self._embedder = None
         if found.embedder:
-            options = session_options(config.threads, keeps_memory=False)
+            options = session_options(config.threads)
             self._embedder = open_network("the network of hotwords", found.embedder, options)
         self._embedded = lru_cache(_HOTWORD_LISTS)(self._embed)
 

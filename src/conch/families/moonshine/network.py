@@ -11,7 +11,7 @@ import onnxruntime
 from onnxruntime import OrtValue
 
 from conch.component.arrays import Array, FloatArray, IntArray
-from conch.component.onnx import open_network, run_options, session_options
+from conch.component.onnx import open_network, session_options
 from conch.families.moonshine.declaration import STEP_FILES
 
 FRAME_SAMPLES = 384
@@ -36,12 +36,11 @@ class Advance(NamedTuple):
 class MoonshineEncoder:
     def __init__(self, folder: Path, threads: int) -> None:
         self._session = _opened(folder / "encoder.onnx", threads)
-        self._once = run_options()
 
     def __call__(self, waveform: FloatArray) -> FloatArray:
         """Return hidden states float32 `[frames, size]` of float32 `[samples]`, 16 kHz."""
         filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
-        [hidden] = self._session.run(None, {"waveform": filled[None]}, self._once)
+        [hidden] = self._session.run(None, {"waveform": filled[None]})
         found: FloatArray = hidden[0]
         return found
 
@@ -219,4 +218,4 @@ def _value(array: Array) -> OrtValue:
 
 
 def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    return open_network("graph of Moonshine", path, session_options(threads, keeps_memory=False))
+    return open_network("graph of Moonshine", path, session_options(threads))

@@ -30,7 +30,7 @@ def opened_folder(config: FolderConfig) -> Transducer:
 
 
 def opened_part(found: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
-    options = session_options(threads, keeps_memory=False)
+    options = session_options(threads)
     return open_network(f"the {part} of a transducer", found.parts[part], options)
 
 
