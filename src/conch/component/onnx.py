@@ -12,30 +12,25 @@ from conch.wire.errors import ConfigError
 CPU = "CPUExecutionProvider"
 PR_SET_THP_DISABLE = 41
 """`prctl`'s number of the switch for huge pages."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""`mallopt`'s numbers."""
+LARGEST_KEPT_BYTES = 32 << 20
+"""Largest block that glibc keeps, which is the most that it allows."""
+MOST_KEPT_BYTES = 256 << 20
+"""Free memory at the end of the heap, of which glibc gives back what is more."""
 
 
-def session_options(threads: int, *, keeps_memory: bool = True) -> onnxruntime.SessionOptions:
+def session_options(threads: int) -> onnxruntime.SessionOptions:
     """Return the options of a session with `threads` CPU threads for one call.
 
-    Without `keeps_memory`, no block of memory is kept for each shape of a batch: 40 MB for chunks,
-    80 MB and more for segments.
+    ONNX Runtime keeps nothing for the next call, where its arena keeps the most that any call took.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     # Threads that spin after a call would take the cores from the other components.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.enable_mem_pattern = keeps_memory
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     options.log_severity_level = 3  # errors only
-    return options
-
-
-def run_options() -> onnxruntime.RunOptions:
-    """Return the options of a run that gives its memory back.
-
-    The activations of a long segment, 200 MB, would be kept for the next one.
-    """
-    options = onnxruntime.RunOptions()
-    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     return options
 
 
@@ -48,11 +43,16 @@ def open_network(
 ) -> onnxruntime.InferenceSession:
     """Open the network of a file, or of `content` in place of it; `what` names it in errors.
 
-    From then on this process has huge pages, if the kernel gives them on request: each call
-    allocates megabytes. `conch.launcher.guard` switches them off for all others.
+    Each call allocates megabytes. So from then on this process has huge pages, if the kernel gives
+    them on request (`conch.launcher.guard` switches them off for all others), and glibc keeps
+    what a call frees until `conch.triton.memory` gives it back: new pages would cost a sixth of
+    a call.
     """
     source = existing(path, what) if content is None else content
-    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
+    libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
+    libc.mallopt(M_TRIM_THRESHOLD, MOST_KEPT_BYTES)
     try:
         return onnxruntime.InferenceSession(source, options, providers=[provider])
     except Exception as error:  # onnxruntime's own exceptions share no public base

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from conch.cache import cached, digest_of
 from conch.component import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
-from conch.component.onnx import open_network, run_options, session_options
+from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, existing
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.vocabulary import SHIPPED, model_file, vocabulary_of
@@ -45,8 +45,7 @@ class Caches(NamedTuple):
     def of_stream(self, index: int) -> "Caches":
         """Return a copy of the caches of one stream, as a batch of one.
 
-        Without a copy they would stay where ONNX Runtime has put them, in its arena: that grows by
-        the caches of all streams that are open at once, and gives nothing back.
+        Without a copy the caches of the whole batch would stay with it.
         """
         return Caches._make(item[index : index + 1].copy() for item in self)
 
@@ -56,7 +55,7 @@ class CtcGraph:
 
     def __init__(self, config: DeviceConfig, *, is_whole: bool = False) -> None:
         """Open a model; with `is_whole` for `encode` alone, which is then faster on a CPU."""
-        options = session_options(config.threads, keeps_memory=False)
+        options = session_options(config.threads)
         path = model_file(config.model)
         if config.device == "cuda":
             self._session = _open_on_cuda(path, options, config.device_index)
@@ -68,7 +67,6 @@ class CtcGraph:
             raise ConfigError(
                 f"{path} is not a graph of lab.training.ctc.export: it takes {set(inputs)}"
             )
-        self._once = run_options() if config.device == "cpu" else None
         described = self._session.get_modelmeta().custom_metadata_map
         self.vocabulary = vocabulary_of(described, path)
         _, _, self.n_mels = inputs["mel"]
@@ -116,7 +114,7 @@ class CtcGraph:
         """Return the log probabilities of whole utterances in full context; see `step`."""
         feed = {"features": features, "lens": lens}
         caches = self.empty_caches(len(features), 0)
-        (output,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
+        (output,) = self._session.run(["log_probs"], {**feed, **caches._asdict()})
         return np.asarray(output)
 
 

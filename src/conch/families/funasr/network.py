@@ -6,7 +6,7 @@ import numpy as np
 
 from conch.component import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
-from conch.component.onnx import open_network, run_options, session_options
+from conch.component.onnx import open_network, session_options
 from conch.families.funasr.folder import Folder, FunasrFolder, LowRateFeatures, Reader
 from conch.families.search.graphs import TYPES, NamesFolder, folder_of
 
@@ -60,9 +60,8 @@ class LowRateNetwork:
     def __init__(self, model: FunasrFolder, threads: int) -> None:
         self._front_end = model.front_end
         self._inputs = model.header.inputs
-        options = session_options(threads, keeps_memory=False)
+        options = session_options(threads)
         self._session = open_network("a network of FunASR", model.network, options)
-        self._once = run_options()
 
     def run(self, waveform: FloatArray, *more: int | FloatArray) -> Sequence[Array]:
         """Return the outputs for a waveform, float32 `[samples]` at 16 kHz in [-1, 1].
@@ -76,5 +75,5 @@ class LowRateNetwork:
         feed: dict[str, Array] = {x.name: features[None]}
         for item, value in zip(others, (len(features), *more), strict=True):
             feed[item.name] = np.array([value], TYPES.get(item.element_type, np.float32))
-        outputs: Sequence[Array] = self._session.run(None, feed, self._once)
+        outputs: Sequence[Array] = self._session.run(None, feed)
         return outputs

@@ -39,7 +39,7 @@ class OnlineNetworks:
         self.frame_s = self.front_end.shift * FRAME_S
         self.scale = np.float32(math.sqrt(model.size))
         self.caches, self.size = model.caches, model.size
-        options = session_options(threads, keeps_memory=False)
+        options = session_options(threads)
         self._encoder, self._decoder = (
             open_network(f"the {name} of an online Paraformer", path, options)
             for name, path in (("encoder", model.network), ("decoder", model.decoder))

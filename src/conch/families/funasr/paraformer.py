@@ -127,7 +127,7 @@ class ParaformerComponent(UnitWriter):
         self._network = LowRateNetwork(model, config.threads)
         self._embedder = None
         if model.embedder:
-            options = session_options(config.threads, keeps_memory=False)
+            options = session_options(config.threads)
             self._embedder = open_network("the network of hotwords", model.embedder, options)
         self._embedded = lru_cache(_HOTWORD_LISTS)(self._embed)
 

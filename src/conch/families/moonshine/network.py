@@ -11,7 +11,7 @@ import onnxruntime
 from onnxruntime import OrtValue
 
 from conch.component import Array, FloatArray, IntArray, Outputs, Row, RowByRow
-from conch.component.onnx import open_network, run_options, session_options
+from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, be_nice
 from conch.families.moonshine import STEP_FILES
 from conch.families.moonshine.weights import moonshine_folder
@@ -55,12 +55,11 @@ class Advance(NamedTuple):
 class MoonshineEncoder:
     def __init__(self, folder: Path, threads: int) -> None:
         self._session = _opened(folder / "encoder.onnx", threads)
-        self._once = run_options()
 
     def __call__(self, waveform: FloatArray) -> FloatArray:
         """Return hidden states float32 `[frames, size]` of float32 `[samples]`, 16 kHz."""
         filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
-        [hidden] = self._session.run(None, {"waveform": filled[None]}, self._once)
+        [hidden] = self._session.run(None, {"waveform": filled[None]})
         return np.asarray(hidden[0])
 
 
@@ -244,4 +243,4 @@ def _value(array: Array) -> OrtValue:
 
 
 def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    return open_network("graph of Moonshine", path, session_options(threads, keeps_memory=False))
+    return open_network("graph of Moonshine", path, session_options(threads))

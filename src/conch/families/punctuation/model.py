@@ -137,8 +137,7 @@ class Window(NamedTuple):
 class PunctuationModel:
     def __init__(self, config: PunctuatorConfig) -> None:
         path = Path(config.model) if config.model else SHIPPED
-        options = session_options(config.intra_threads, keeps_memory=False)
-        options.enable_cpu_mem_arena = False
+        options = session_options(config.intra_threads)
         self._session = open_network("the punctuation model", path, options)
         described = self._session.get_modelmeta().custom_metadata_map
         try:

@@ -19,7 +19,7 @@ from conch.component.kaldi_fbank import (
     icefall_options,
     nemo_options,
 )
-from conch.component.onnx import open_network, run_options, session_options
+from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
@@ -128,7 +128,7 @@ class EncoderGraph:
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
         self._pool = ThreadPoolExecutor(self._at_once, "encoder")
         # The threads of a session serve all its runs, beside those that call it.
-        self._options = session_options(threads - self._at_once + 1, keeps_memory=False)
+        self._options = session_options(threads - self._at_once + 1)
         self._session = open_network(what, encoder.path, self._options)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
@@ -140,9 +140,6 @@ class EncoderGraph:
         # A product of int8 depends on all rows of a batch, and equal requests must get equal
         # answers.
         self.is_one_by_one = header.is_int8 or not encoder.takes_batches
-        self._once = None
-        if not encoder.is_live:
-            self._once = run_options()
 
     def new_states(self) -> States:
         states = self.encoder.states
@@ -217,7 +214,7 @@ class EncoderGraph:
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
         """Return what the encoder gives: frames, then states, or lengths of recordings."""
         wanted = self._outputs if self.encoder.is_live else None
-        outputs: list[Array] = self._session.run(wanted, feed, self._once)
+        outputs: list[Array] = self._session.run(wanted, feed)
         return outputs
 
     def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:

@@ -19,7 +19,7 @@ import tokenizers
 from conch.cache import cached
 from conch.component import FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
-from conch.component.onnx import open_network, run_options, session_options
+from conch.component.onnx import open_network, session_options
 from conch.component.parameters import be_nice
 from conch.families.smollm2 import GRAPH, PACKAGE
 from conch.language import language_model_words
@@ -188,9 +188,8 @@ class TreeScorer:
     """Runs `scoring_graph` in the place of a `ctranslate2.Generator`."""
 
     def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
-        options = session_options(threads, keeps_memory=False)
+        options = session_options(threads)
         self._session = open_network("the language model", path, options)
-        self._once = run_options()  # logits take 200 KB a token
         self._token_to_id = token_to_id
 
     def score_batch(
@@ -234,7 +233,7 @@ class TreeScorer:
             "targets": targets,
         }
         log_probs: FloatArray
-        (log_probs,) = self._session.run(None, feed, self._once)
+        (log_probs,) = self._session.run(None, feed)
         known = dict(zip(followers, log_probs.tolist(), strict=True))
         return [Scored([known[item] for item in beginnings[1:]]) for beginnings in sequences]
 

@@ -60,7 +60,7 @@ def speakers_folder(model: str) -> Path:
 def open_graph(config: SpeakersConfig, name: str) -> onnxruntime.InferenceSession:
     """Open a graph in its component's process, or raise a ConfigError."""
     be_nice(config.nice)
-    options = session_options(config.threads, keeps_memory=False)
+    options = session_options(config.threads)
     return open_network("graph of speakers", speakers_folder(config.model) / name, options)
 
 

@@ -80,7 +80,7 @@ class VoiceNetwork:
     def open(self, config: VoiceConfig, name: str) -> onnxruntime.InferenceSession:
         """Open one of the graphs for a component, in whose process it is."""
         be_nice(config.nice)
-        options = session_options(config.threads, keeps_memory=False)
+        options = session_options(config.threads)
         return open_network(self.package.what, self.graphs(config.model) / name, options)
 
     def write(self, source: Path, folder: Path) -> None:

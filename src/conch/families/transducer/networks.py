@@ -39,7 +39,7 @@ def opened_folder(config: FolderConfig) -> Transducer:
 
 
 def opened_part(model: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
-    options = session_options(threads, keeps_memory=False)
+    options = session_options(threads)
     return open_network(f"the {part} of a transducer", model.parts[part], options)
 
 

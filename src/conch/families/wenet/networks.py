@@ -56,10 +56,10 @@ class WenetGraph(EncoderGraph):
         self._num_units = len(model.tokens)
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
-        hidden, *others = self._session.run(self._wanted, feed, self._once)
+        hidden, *others = self._session.run(self._wanted, feed)
         of_units, more = others[: len(self._of_units)], others[len(self._of_units) :]
         if self._ctc is not None:
-            of_units = self._ctc.run(None, {self._ctc.get_inputs()[0].name: hidden}, self._once)
+            of_units = self._ctc.run(None, {self._ctc.get_inputs()[0].name: hidden})
         log_probs = of_units[0] if len(of_units) < 2 else self._filled(*of_units)
         return [np.concatenate([log_probs, hidden], axis=2), *more]
 
