@@ -4,67 +4,18 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, positive
-from conch.cli.bench_arguments import LIMIT, URL, add_input, add_output, count, write_report
+from conch.cli.arguments import UsageError
+from conch.cli.bench_arguments import LIMIT, URL, count, write_report
+from conch.cli.option_flags import parse_options
 from conch.wire.errors import OptionError
 from lab.arguments import settings_of
-
-EPILOG = """
-A run is a name and its options. `names`, `hotwords` and `prompt` among them without a value stand
-for the list. A name alone is one of the default runs: moonshine, moonshine beam, attention, ctc,
-ctc fusion, wfst, each also with ` hotwords` behind it.
-
-examples:
-  python -m lab names --manifest speech/manifest.tsv
-  python -m lab names --manifest speech/manifest.tsv --limit 60 --run wfst --run "wfst hotwords"
-  python -m lab names --manifest speech/manifest.tsv --run wfst \\
-      --run "graph at 6:decoder=wfst:hotword_weight=6:hotwords"
-  python -m lab names --manifest speech/manifest.tsv --names 40 --distractors 0 \\
-      --run attention --run "attention hotwords" --run prompted:prompt
-
-exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
-"""
-FLAGS = """
---train-split NAME=train  whose names are distractors, and whose words are not looked for
---names N=100             names to find
---distractors N=1000      names in the list that are never said
---unlisted                take only names that the graph in Conch lacks, for a graph with words of
-                          one's own
---list                    print the list of hotwords and measure nothing
---concurrency N=1         clients at once
-"""
+from lab.command import Command
+from lab.names import benchmark
+from lab.names.benchmark import LISTED, RUNS
 
 
-def add_names(commands: Subparsers) -> None:
-    parser = add_command(
-        commands,
-        "names",
-        run_names,
-        help="hotwords: names found, words spoiled, names invented",
-        description="Send a split with a list of hotwords: rare names that it speaks of, among "
-        "names of the training split that are never said. Count the names that are found.",
-        epilog=EPILOG,
-    )
-    wholes = dict.fromkeys(("limit", "names", "concurrency"), positive)
-    what = add_input(parser, LIMIT + FLAGS + URL, distractors=count, **wholes)
-    what.set_defaults(split="dev")
-    what.add_argument(
-        "--run",
-        dest="runs",
-        type=_run,
-        action="append",
-        default=[],
-        metavar="NAME[:OPTION=VALUE]…",
-        help="a run, as often as needed (default: every decoder with and without hotwords)",
-    )
-    add_output(parser)
-
-
-def run_names(args: argparse.Namespace) -> int:
-    from lab.names import benchmark
-
-    runs = dict(args.runs) or benchmark.RUNS
-    settings = settings_of(benchmark.NamesBenchmark, args, runs=runs)
+def run_command(args: argparse.Namespace) -> int:
+    settings = settings_of(benchmark.NamesBenchmark, args, runs=dict(args.runs) or RUNS)
     if args.list:
         listed = benchmark.listed(settings)
         print("\n".join((*listed.said, "", *listed.distractors)))
@@ -78,9 +29,6 @@ def run_names(args: argparse.Namespace) -> int:
 
 
 def _run(text: str) -> tuple[str, Mapping[str, Any]]:
-    from conch.cli.option_flags import parse_options
-    from lab.names.benchmark import LISTED, RUNS
-
     name, *pairs = text.split(":")
     if not pairs and name in RUNS:
         return name, RUNS[name]
@@ -89,3 +37,50 @@ def _run(text: str) -> tuple[str, Mapping[str, Any]]:
     except OptionError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return name, {**options, **{key: True for key in LISTED if key in pairs}}
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(split="dev")
+    parser.add_argument(
+        "--run",
+        dest="runs",
+        type=_run,
+        action="append",
+        default=[],
+        metavar="NAME[:OPTION=VALUE]…",
+        help="a run, as often as needed (default: every decoder with and without hotwords)",
+    )
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Send a split with a list of hotwords: rare names that it speaks of, among names "
+    "of the training split that are never said. Count the names that are found.",
+    epilog="""
+A run is a name and its options. `names`, `hotwords` and `prompt` among them without a value stand
+for the list. A name alone is one of the default runs: moonshine, moonshine beam, attention, ctc,
+ctc fusion, wfst, each also with ` hotwords` behind it.
+
+examples:
+  python -m lab names --manifest speech/manifest.tsv
+  python -m lab names --manifest speech/manifest.tsv --limit 60 --run wfst --run "wfst hotwords"
+  python -m lab names --manifest speech/manifest.tsv --run wfst \\
+      --run "graph at 6:decoder=wfst:hotword_weight=6:hotwords"
+  python -m lab names --manifest speech/manifest.tsv --names 40 --distractors 0 \\
+      --run attention --run "attention hotwords" --run prompted:prompt
+""",
+    flags=LIMIT
+    + """
+--train-split NAME=train  whose names are distractors, and whose words are not looked for
+--names N=100             names to find
+--distractors N=1000      names in the list that are never said
+--unlisted                take only names that the graph in Conch lacks, for a graph with words of
+                          one's own
+--list                    print the list of hotwords and measure nothing
+--concurrency N=1         clients at once
+"""
+    + URL,
+    types={"distractors": count},
+    add=_add,
+    takes_manifest=True,
+)

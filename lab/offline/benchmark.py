@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from conch.bench.header import Flat, Header
 from conch.bench.load import progress
@@ -34,7 +35,7 @@ from lab.figures import (
 )
 from lab.header import lab_header
 from lab.parts import JoinedUtterance
-from lab.recordings.files import recordings_folder, write_recordings
+from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
 from lab.served import model_parameters
 
@@ -45,8 +46,6 @@ class ComparisonBenchmark(OfflineBenchmark):
 
     joining: Joining | None = None
     """How utterances are joined to recordings; None sends them as they are."""
-    save: Path | None = None
-    """Empty folder to keep joined recordings in; None deletes them."""
     baseline: str | None = None
     """A name of `faster_whisper.BATCHES` or `sherpa_onnx_moonshine.FORMATS`."""
 
@@ -135,8 +134,8 @@ def _recordings_and_warmup(
         yield utterances, list(islice(cycle(utterances), benchmark.warmup))
         return
     utterances = replace(benchmark, limit=None).utterances()
-    with recordings_folder(benchmark.save) as folder:
-        recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
+    with TemporaryDirectory(prefix="conch-recordings-") as folder:
+        recordings = write_recordings(utterances, benchmark.joining, Path(folder), benchmark.limit)
         yield recordings, list(islice(cycle(utterances), benchmark.warmup))
 
 

@@ -1,5 +1,6 @@
 """The same texts by the bare package and by Conch's components, in one process with one thread."""
 
+import argparse
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from hibari import Hibari
 
 from conch.bench.header import Flat, Header
 from conch.bench.samples import Choice
+from conch.cli.bench_arguments import write_report
 from conch.component import Array, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.families import voices
@@ -20,6 +22,8 @@ from conch.families.speech.graphs import VoiceConfig
 from conch.scoring.tables import number, table
 from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
+from lab.arguments import settings_of
+from lab.command import Command
 from lab.header import lab_header
 
 HIBARI = voices()["hibari"]
@@ -110,3 +114,23 @@ def markdown(report: SynthesisReport) -> str:
         f"{shown}\n\n{report.audio_s:g} s of audio. Chunks differ from the whole by "
         f"{report.chunk_difference:.1e} at most.\n"
     )
+
+
+def run_command(args: argparse.Namespace) -> int:
+    report = run(settings_of(SynthesisBenchmark, args))
+    write_report(args, report, markdown(report))
+    return 0
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Speak the texts of a manifest in one process: by the package hibari-tts and by "
+    "Conch's components, whole and in chunks. Report CPU time, and the difference of chunks to the "
+    "whole.",
+    epilog="""
+examples:
+  python -m lab synthesis --manifest speech/manifest.tsv --split dev --limit 40
+""",
+    flags="--limit N=40  texts, spread evenly over the manifest",
+    takes_manifest=True,
+)

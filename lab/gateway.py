@@ -6,6 +6,7 @@ streams are sent in real time, first to Triton and then to the gateway, and the 
 programs is read.
 """
 
+import argparse
 import asyncio
 import io
 import os
@@ -30,10 +31,14 @@ from conch.bench.header import Flat, Header
 from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process
 from conch.bench.servers import triton_version
+from conch.cli.bench_arguments import write_report
+from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
+from lab.arguments import settings_of
+from lab.command import Command
 from lab.header import lab_header
 
 CHUNK_S = 0.1
@@ -303,3 +308,32 @@ async def _paced(
     for place, piece in enumerate(chunks, 1):
         await asyncio.sleep(max(0.0, began + place * CHUNK_S - time.perf_counter()))
         yield piece
+
+
+def run_command(args: argparse.Namespace) -> int:
+    report = run(settings_of(GatewayBenchmark, args))
+    write_report(args, report, markdown(report))
+    return 0
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Measure the latency and the CPU time that a gateway adds to a file and to live "
+    "streams.",
+    epilog="""
+The benchmark starts a server and a gateway. It sends a file to both in turn, and live streams in
+real time to one after the other. Nothing else should run on the machine.
+
+examples:
+  python -m lab gateway --markdown gateway.md
+  python -m lab gateway --audio talk.wav --file-s 30 --streams 1,16,32 --seconds 60
+""",
+    flags="""
+--audio FILE     a recording (default: the one of conch demo)
+--file-s S=5     length of the file
+--requests N=40  to each side
+--streams N[,N…]=1,8  live streams at once; several numbers make one run each
+--seconds S=30   length of each run of live streams
+""",
+    types={"audio": (Path, SPEECH)},
+)

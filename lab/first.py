@@ -4,6 +4,7 @@ Each recording is sent as a stream, and what it has before the end of its first 
 itself. The two are sent in turns, so that both have the same load of the machine.
 """
 
+import argparse
 import asyncio
 import io
 import time
@@ -21,11 +22,14 @@ from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.samples import Choice
 from conch.bench.servers import triton_version
+from conch.cli.bench_arguments import OPTION, URL, options_of, write_report
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.component import Array
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
+from lab.arguments import settings_of
+from lab.command import Command
 from lab.header import lab_header
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
@@ -153,3 +157,32 @@ async def _streamed(client: AsyncClient, file: bytes, options: Mapping[str, Any]
     if not first_end:
         raise BenchError("an answer has no segment: the recordings must have speech")
     return Streamed(first_s, time.perf_counter() - began, first_end)
+
+
+def run_command(args: argparse.Namespace) -> int:
+    report = run(settings_of(FirstBenchmark, args, options=options_of(args)))
+    write_report(args, report, markdown(report))
+    return 0
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Join the utterances of a manifest to long recordings, and ask for each as a "
+    "stream: how long the first segment takes, alone and in its recording.",
+    epilog="""
+Without --url every run of the command starts a server. To compare two versions, run it with both in
+turns.
+
+examples:
+  python -m lab first --manifest speech/manifest.tsv --split dev
+  python -m lab first --manifest speech/manifest.tsv --seconds 3600 --limit 1 --times 1
+""",
+    flags="""
+--seconds N=600  of a recording, at least
+--limit N=5      recordings at most, spread evenly over the manifest
+--times N=3      times that each one is sent
+"""
+    + OPTION
+    + URL,
+    takes_manifest=True,
+)

@@ -1,5 +1,6 @@
 """`python -m lab paths`: the same recordings down several paths of one server: WER against RTFx."""
 
+import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +15,14 @@ from conch.bench.offline import send_all
 from conch.bench.report import origin
 from conch.bench.samples import Choice, load_samples
 from conch.bench.servers import server_of, triton_version
+from conch.cli.bench_arguments import LIMIT, URL, write_report
+from conch.cli.option_flags import parse_options
 from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
+from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
+from lab.arguments import settings_of
+from lab.command import Command
 from lab.header import lab_header
 from lab.panels import panels
 
@@ -151,3 +157,53 @@ def plot(paths: Sequence[PathFigures], file: Path) -> None:
         axes.set(xscale="log", xlabel="RTFx", ylabel="WER, %")
         axes.grid(which="both", alpha=0.3)
         axes.margins(x=0.3, y=0.1)
+
+
+def run_command(args: argparse.Namespace) -> int:
+    more = {"paths": dict(args.paths)} if args.paths else {}
+    report = run(settings_of(PathsBenchmark, args, **more))
+    write_report(args, report, markdown(report))
+    if args.plot:
+        plot(report.paths, args.plot)
+    figures = [path.figures for path in report.paths]
+    return 1 if any(item.errors == item.utterances for item in figures) else 0
+
+
+def _path(text: str) -> tuple[str, Mapping[str, Any]]:
+    name, *pairs = text.split(":")
+    try:
+        return name, parse_options(pairs)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--path",
+        dest="paths",
+        type=_path,
+        action="append",
+        metavar="NAME[:OPTION=VALUE]…",
+        help="a path and its options, as often as needed (default: every decoder, with and without "
+        "each kind of rescoring)",
+    )
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Send the same recordings down several paths of one server, one after the other, "
+    "in a closed loop.",
+    epilog="""
+examples:
+  python -m lab paths --manifest speech/manifest.tsv --split dev --plot paths.png
+  python -m lab paths --manifest calls.tsv --path fast:decoder=ctc:beam_size=1 --path best
+""",
+    flags=LIMIT
+    + """
+--concurrency N=4  clients at once
+--plot FILE.png    WER against RTFx
+"""
+    + URL,
+    takes_manifest=True,
+    add=_add,
+)

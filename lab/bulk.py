@@ -4,6 +4,7 @@ Both are timed as processes, from their start to their end. Ray takes a while to
 of one short file shows how long. The rest is the extra cost of each file.
 """
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -19,9 +20,12 @@ import soundfile
 from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
+from conch.cli.bench_arguments import URL, write_report
 from conch.cli.demo import SPEECH
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
+from lab.arguments import settings_of
+from lab.command import Command
 from lab.header import lab_header
 
 SAMPLE_RATE = 16_000
@@ -153,3 +157,31 @@ def _timed(command: Sequence[str]) -> float:
     if done.returncode:
         raise BenchError(f"{' '.join(command[:5])} …: {done.stderr.strip()[-500:]}")
     return time.perf_counter() - begun
+
+
+def run_command(args: argparse.Namespace) -> int:
+    report = run(settings_of(BulkBenchmark, args, seconds=tuple(args.seconds)))
+    write_report(args, report, markdown(report))
+    return 0
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Transcribe the same files with conch transcribe and with conch bulk, on one "
+    "server. All files are the sample of conch demo, repeated.",
+    epilog="""
+The program of `conch bulk` is --bulk; it needs Ray, which is not in this environment.
+
+examples:
+  make bulk-env && python -m lab bulk
+  python -m lab bulk --url grpc://127.0.0.1:8001 --audio 60 --seconds 1,10
+""",
+    flags="""
+--seconds N[,N…]=1,10,3600  lengths of files
+--audio N=3600              seconds of audio of each length in all, at least a file of it
+--bulk PYTHON=.venv-bulk/bin/python  Python of the environment with Ray
+--jobs N=4                  files in flight
+--turns N=3                 times that each is measured; the median counts
+"""
+    + URL,
+)

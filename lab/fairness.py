@@ -5,6 +5,7 @@ others and the time until a refusal have their own figures. The short recording 
 first alone and then while the long one is recognised, so that both medians have the same number.
 """
 
+import argparse
 import asyncio
 import io
 import time
@@ -19,10 +20,13 @@ from conch.bench.figures import Latency, latency_ms, rtfx
 from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
+from conch.cli.bench_arguments import URL, write_report
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError
+from lab.arguments import settings_of
+from lab.command import Command
 from lab.header import lab_header
 
 LANGUAGE = "en"
@@ -231,3 +235,30 @@ async def _sent(client: AsyncClient, audio: bytes) -> Outcome:
 
 def _latency(outcomes: Sequence[Outcome]) -> Latency:
     return latency_ms([wait_s for wait_s, found in outcomes if isinstance(found, str)])
+
+
+def run_command(args: argparse.Namespace) -> int:
+    report = run(settings_of(FairnessBenchmark, args))
+    write_report(args, report, markdown(report))
+    return 1 if report.crowd.wrong or report.crowd.failed else 0
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Send one recording from many clients at once, and a short one while a long one "
+    "is recognised. All recordings are the sample of conch demo, repeated.",
+    epilog="""
+examples:
+  python -m lab fairness
+  python -m lab fairness --url 127.0.0.1:8000 --clients 100 --long 420
+""",
+    flags="""
+--clients N=300  clients of the crowd
+--seconds N=10   of each recording of the crowd
+--short N=5      seconds of the short recording
+--long N=3600    seconds of the long one
+--times N=12     times that the short one is sent, alone and during the long one
+"""
+    + URL,
+    codes="0 measured; 1 not measured, or an answer was wrong; 2 wrong usage",
+)
