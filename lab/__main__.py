@@ -29,6 +29,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "lab.perf_analyzer.command",
         "input files and commands for NVIDIA's perf_analyzer",
     ),
+    "cost": ("lab.cost", "CPU time of a second of audio, by path and process"),
+    "memory": ("lab.server_memory", "memory of a server's processes"),
+    "in-flight": ("lab.in_flight", "what segments that are decoded together cost Moonshine"),
+    "same-text": ("lab.baselines.same_text", "a folder in Conch and in its authors' runtime"),
+    "sherpa-onnx-live": ("lab.baselines.sherpa_onnx_live", "live streams to sherpa-onnx's server"),
+    "zipformer": ("lab.zipformer", "write a transducer of full size, with random weights"),
+    "gpu-check": ("lab.gpu_check", "texts down every path, compared with those of another server"),
 }
 """The module of each command, whose `COMMAND` it is, and what the list of commands says of it."""
 
@@ -38,8 +45,8 @@ def build_parser(whole: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentP
     parser = argparse.ArgumentParser(
         prog=NAME,
         description="Measure Conch next to other ways to do the same, and part by part.",
-        epilog=f"`{NAME} COMMAND --help` explains a command and shows examples. On a GPU machine "
-        "`python -m lab.gpu_check --help`, for training `lab/training/README.md`.",
+        epilog=f"`{NAME} COMMAND --help` explains a command and shows examples; for training, "
+        "`lab/training/README.md`.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help) in COMMANDS.items():

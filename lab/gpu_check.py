@@ -1,12 +1,6 @@
-"""Check a server on a GPU: its texts down every path, compared with those of a CPU.
+"""`python -m lab gpu-check`: a server's texts down every path, compared with those of another."""
 
-    python -m lab.gpu_check --model-config '' --out cpu.json
-    python -m lab.gpu_check --model-config gpu --out gpu.json --reference cpu.json
-
-Prints a row for each path, and writes the texts. `conch bench offline` and `conch bench live`
-measure how much a server carries.
-"""
-
+import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -22,16 +16,9 @@ from conch.scoring.error_rates import word_error_rate
 from conch.scoring.manifest import Utterance, read_manifest
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import ConchError
-from lab.arguments import script_parser
+from lab.command import Command
 from lab.waveforms import waveform_of
 
-FLAGS = """
---manifest FILE          recordings (default: the test data)
---model-config NAME=gpu  of the server that is started
---url URL                of a running server; one is started without
---out FILE!              for the texts
---reference FILE         the texts of another run
-"""
 MANIFEST = Path(__file__).parents[1] / "tests" / "data" / "manifest.tsv"
 GRAPH = {"decoder": "wfst"}
 PATHS: Mapping[str, Mapping[str, Any]] = {
@@ -81,9 +68,7 @@ def served(url: str | None, model_config: str) -> Iterator[str]:
         yield server.http_url
 
 
-def main() -> None:
-    paths = {"manifest": (Path, MANIFEST), "out": Path, "reference": Path}
-    args = script_parser(__doc__, FLAGS, **paths).parse_args()
+def run_command(args: argparse.Namespace) -> int:
     utterances = read_manifest(args.manifest)
     reference = json.loads(args.reference.read_text()) if args.reference else {}
     texts: dict[str, dict[str, str]] = {}
@@ -114,7 +99,25 @@ def main() -> None:
             rows.append([path, number(seconds, 2), percent(wer), str(len(differing)), str(failed)])
     args.out.write_text(json.dumps(texts, indent=1))
     print(table(["path", "seconds", "WER %", "differ", "failed"], rows))
+    return 0
 
 
-if __name__ == "__main__":
-    main()
+COMMAND = Command(
+    run=run_command,
+    description="Send recordings down every path, print a row for each, and write the texts. "
+    "`conch bench offline` and `conch bench live` measure how much a server carries.",
+    epilog="""
+examples:
+  python -m lab gpu-check --model-config '' --out cpu.json
+  python -m lab gpu-check --model-config gpu --out gpu.json --reference cpu.json
+""",
+    flags="""
+--manifest FILE          recordings (default: the test data)
+--model-config NAME=gpu  of the server that is started
+--url URL                of a running server; one is started without
+--out FILE!              for the texts
+--reference FILE         the texts of another run
+""",
+    types={"manifest": (Path, MANIFEST)},
+    has_report=False,
+)

@@ -1,6 +1,4 @@
-"""Write a streaming transducer of the size that people serve, with random weights.
-
-    python -m lab.zipformer runs/zipformer-medium
+"""`python -m lab zipformer`: a streaming transducer of the size that people serve, random weights.
 
 The folder has the names, shapes and metadata of icefall's streaming zipformer2 in its medium size,
 for chunks of 320 ms, as in sherpa-onnx-streaming-zipformer-en-2023-06-26. It is for load, memory
@@ -8,8 +6,7 @@ and speed: its text has no sense. Layers are those of Yao et al. (2024), "Zipfor
 better encoder for automatic speech recognition".
 """
 
-import sys
-from collections.abc import Sequence
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from conch.component.graph import Graph
-from lab.arguments import script_parser
+from lab.command import Command
 
 MELS, CHUNK, SHIFT, LEFT, UNITS, SIZE = 80, 45, 32, 128, 500, 512
 QUERY, VALUE, POSITION, POSITION_SIZE = 32, 12, 4, 48
@@ -356,14 +353,20 @@ def write(folder: Path) -> int:
     return sum(net.num_weights for net, _ in parts.values())
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write the folder and say what it holds; return 0."""
-    parser = script_parser(__doc__)
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
-    args = parser.parse_args(argv)
+def run_command(args: argparse.Namespace) -> int:
     print(f"{args.folder}: {write(args.folder) / 1e6:.1f} million weights")
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    run=run_command,
+    description="Write a folder as of icefall's streaming zipformer2 in its medium size, with "
+    "random weights. It is for load, memory and speed: its text has no sense.",
+    epilog="""
+examples:
+  python -m lab zipformer runs/zipformer
+""",
+    add=lambda parser: parser.add_argument("folder", type=Path, metavar="FOLDER"),
+    has_report=False,
+    codes="0 written; 1 not written; 2 wrong usage",
+)

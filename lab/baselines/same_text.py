@@ -1,11 +1,6 @@
-"""Compare what a folder writes in Conch and in its authors' runtime, utterance by utterance.
+"""`python -m lab same-text`: what a folder writes in Conch and in its authors' runtime."""
 
-    python -m lab.baselines.same_text FOLDER --manifest speech/manifest.tsv --split dev --limit 200
-
-Conch's components run in this process, without a server. Live audio comes in pieces of 100 ms.
-The log probabilities are those of words with the same text, where the runtime tells them.
-"""
-
+import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,32 +9,20 @@ import numpy as np
 from tqdm import tqdm
 
 from conch.catalogue.detection import detect
-from conch.cli.arguments import positive
 from conch.component import Outputs
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring.manifest import spread
 from conch.wire.errors import BenchError
-from lab.arguments import script_parser
 from lab.baselines.components import KINDS, live, recorded, text_of, words_of
 from lab.baselines.folder_peers import Heard, peer_of
+from lab.command import Command
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.evaluate import Table
 from lab.waveforms import waveform_of
 
-FLAGS = """
---manifest FILE!   utterances with their texts
---split NAME=dev   of the manifest
---limit N          utterances, evenly taken (default: all)
---step-ms N=100    live audio that comes at once
-"""
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, manifest=Path, limit=positive, step_ms=positive)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--beam", type=int, nargs="*", default=[1, 4], help="sizes; 1 is greedy")
-    args = parser.parse_args(arguments)
+def run_command(args: argparse.Namespace) -> int:
     kind, folder, found = detect(str(args.folder))
     if kind.name not in KINDS:
         raise BenchError(f"{folder} is a {kind.title}, which has no peer here")
@@ -63,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             outputs = of_beams[beam_size]
             row = table.row(f"Conch, {name}, {heard}", [text_of(item) for item in outputs])
             print(row, compared(outputs, expected), flush=True)
+    return 0
 
 
 def compared(outputs: Sequence[Outputs], expected: Sequence[Heard]) -> str:
@@ -96,5 +80,26 @@ def tight(text: str) -> str:
     return re.sub(r"(?<=[\u4e00-\u9fff]) | (?=[\u4e00-\u9fff])", "", text)
 
 
-if __name__ == "__main__":
-    main()
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--beam", type=int, nargs="*", default=[1, 4], help="sizes; 1 is greedy")
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Compare what a folder writes in Conch and in its authors' runtime, utterance by "
+    "utterance. Conch's components run in this process, without a server. The log probabilities "
+    "are those of words with the same text, where the runtime tells them.",
+    epilog="""
+examples:
+  python -m lab same-text FOLDER --manifest speech/manifest.tsv --split dev --limit 200
+""",
+    flags="""
+--manifest FILE!   utterances with their texts
+--split NAME=dev   of the manifest
+--limit N          utterances, evenly taken (default: all)
+--step-ms N=100    live audio that comes at once
+""",
+    add=_add,
+    has_report=False,
+)

@@ -1,7 +1,7 @@
 """Estimate what a GPU server carries, from figures that you can replace by your own.
 
 Nothing here was measured on a GPU. `INPUTS` says of each figure whether it was measured (by
-`python -m lab.cost --capacity`), published or assumed; the functions below it are all the
+`python -m lab cost --capacity`), published or assumed; the functions below it are all the
 arithmetic. `lab/capacity/tables.py` writes the results.
 """
 
@@ -184,7 +184,7 @@ CHUNK_KEYS = 32 + 256
 
 
 def works() -> tuple[Work, ...]:
-    """Return the kinds of work, as measured by `lab.cost --capacity` (medians of three)."""
+    """Return the kinds of work, as measured by `lab cost --capacity` (medians of three)."""
     on_gpu = value("features") + value("tensors")
     search_ms = value("search") * value("step")
     triton = math.inf

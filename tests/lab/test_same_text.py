@@ -10,13 +10,13 @@ DATA = Path(__file__).parents[1] / "data"
 
 def test_a_table_says_how_many_texts_are_equal(tmp_path, capsys):
     pytest.importorskip("sherpa_onnx")
-    from lab.baselines.same_text import main
+    from lab.__main__ import main
 
     folder = transducer_toys.zipformer2(tmp_path / "toy", seed=3)
     paths = sorted(DATA.glob("kokoro_*.ogg"))[:2]
     lines = ["path\ttext\tsplit", *(f"{path}\tgood morning\tdev" for path in paths)]
     (tmp_path / "manifest.tsv").write_text("\n".join(lines))
-    main([str(folder), "--manifest", str(tmp_path / "manifest.tsv"), "--beam", "1"])
+    main(["same-text", str(folder), "--manifest", str(tmp_path / "manifest.tsv"), "--beam", "1"])
     table = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in table[2:]] == [
         "| peer, greedy",
