@@ -10,7 +10,7 @@ from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
 from lab.alignment import TimedWord
 from lab.cpu import ORCHESTRATION, share_of
-from lab.live.screen import Revisions, firm_lags_s, revisions, screen_errors
+from lab.live.screen import screen_errors
 from lab.live.shown import Screen, screens
 
 
@@ -78,13 +78,6 @@ class ViewedRun:
     """
     screen_wer_2s: float | None = None
     """The same 2 s after each word was spoken."""
-    firm_lag_ms: Latency = field(default_factory=Latency)
-    """Time from a word's end to the first answer with the word as firm, or with its final text."""
-    revised_share: float | None = None
-    """Words on the screen that a later text of their utterance replaced or removed, per word of
-    the last texts. A word that changes twice counts twice."""
-    firm_revised_share: float | None = None
-    """Fraction of the firm words that the final text of their utterance replaced or removed."""
     rolling: RollingFigures | None = None
     """None if no answer reports rolling passes."""
     calls_per_chunk: float
@@ -126,17 +119,11 @@ def viewed(
         for item, spoken in zip(records, words, strict=True)
         if item.shown and not item.error
     ]
-    revised = sum((revisions(found) for _, found in seen), Revisions())
     return ViewedRun(
         run=run,
         after_endpoint_ms=latency_ms([v for item in records for v in item.after_endpoint_s]),
         screen_wer_1s=_screen_wer(seen, 1.0),
         screen_wer_2s=_screen_wer(seen, 2.0),
-        firm_lag_ms=latency_ms(
-            [lag for spoken, found in seen for lag in firm_lags_s(spoken, found)]
-        ),
-        revised_share=_ratio(revised.revised, revised.words),
-        firm_revised_share=_ratio(revised.firm_revised, revised.firm),
         rolling=_rolling([item.rolling for item in records if item.rolling]),
         calls_per_chunk=round(sum(item.calls for item in records) / chunks, 3),
         cpu_ms_per_chunk_by_process={

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from conch.bench.figures import Latency, latency_ms
 from conch.scoring.error_rates import Scoring, word_error_rate
-from conch.wire.result import Transcript, text_of_words
+from conch.wire.result import Transcript
 
 if TYPE_CHECKING:
     from conch.bench.memory import Memory
@@ -39,8 +39,6 @@ class Shown:
     """Utterances that are new or replaced."""
     text: str
     """Text of the utterance that is being spoken."""
-    firm: str
-    """The beginning of that text that stays until the utterance ends."""
     is_last: bool
 
 
@@ -54,9 +52,8 @@ def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Show
         )
         for segment in answer.segments
     )
-    spoken = answer.utterance
-    text, firm = (spoken.text, text_of_words(spoken.firm)) if spoken else ("", "")
-    return Shown(now_s, ended, text, firm, answer.is_final)
+    text = answer.utterance.text if answer.utterance else ""
+    return Shown(now_s, ended, text, answer.is_final)
 
 
 @dataclass(frozen=True, slots=True)
