@@ -24,7 +24,7 @@ JOINING = """
                   or a tune 10 dB below the speech (default: silence)
 --telephone       make joined recordings telephone calls: 300 to 3400 Hz, noise throughout, 15 dB
                   below the speech, 8 kHz, G.711 (mu-law)
---seed SEED       seed of the pauses and the noise of joined recordings (default: 1)
+--seed COUNT      seed of the pauses and the noise of joined recordings (default: 1)
 """
 
 
@@ -86,7 +86,7 @@ def pauses(text: str) -> tuple[float, float]:
 
 TYPES: Mapping[str, Any] = {
     "N": positive,
-    "SEED": count,
+    "COUNT": count,
     "X": float,
     "S": seconds,
     "N[,N…]": counts,

@@ -58,7 +58,7 @@ examples:
   python -m lab chaos --soak-s 3600
 """,
     flags="""
---seed SEED=1           of all that is drawn
+--seed COUNT=1          of all that is drawn
 --requests N=3000       hostile requests of the fuzz, over all doors
 --minutes M=15          after which nothing more begins
 --phases NAME[,NAME…]   out of those below (default: all)

@@ -28,7 +28,7 @@ examples:
 --manifest FILE!  recordings with punctuated texts
 --source NAME...  (default: ljspeech and common_voice)
 --turns N=300     most turns of each source
---seed SEED=7     of all that is drawn
+--seed COUNT=7    of all that is drawn
 --served          speak the turns to a server
 --streams N=2     with --served: turns at a time
 """

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conch.cli.arguments import UsageError
-from conch.cli.bench_arguments import LIMIT, URL, count, write_report
+from conch.cli.bench_arguments import LIMIT, URL, write_report
 from conch.cli.option_flags import parse_options
 from conch.wire.errors import OptionError
 from lab.arguments import settings_of
@@ -73,14 +73,13 @@ examples:
     + """
 --train-split NAME=train  whose names are distractors, and whose words are not looked for
 --names N=100             names to find
---distractors N=1000      names in the list that are never said
+--distractors COUNT=1000      names in the list that are never said
 --unlisted                take only names that the graph in Conch lacks, for a graph with words of
                           one's own
 --list                    print the list of hotwords and measure nothing
 --concurrency N=1         clients at once
 """
     + URL,
-    types={"distractors": count},
     add=_add,
     takes_manifest=True,
 )

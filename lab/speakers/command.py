@@ -3,7 +3,7 @@
 import argparse
 
 from conch.cli.arguments import number
-from conch.cli.bench_arguments import OPTION, URL, count, options_of, write_report
+from conch.cli.bench_arguments import OPTION, URL, options_of, write_report
 from lab.arguments import settings_of
 from lab.command import Command
 from lab.speakers import benchmark, known, live
@@ -59,7 +59,7 @@ examples:
 --speakers N...      in a conversation (default: 2, 3, 4 and 8)
 --conversations N=4  of each kind
 --seconds S=180      of a conversation
---seed SEED=7        of all that is drawn
+--seed COUNT=7       of all that is drawn
 --overlaps SHARE     turns that begin before the one before ends, by 0.2 to 1 s; the others come 0.1
                      to 1 s after it (default: gaps of -1.5 to 0.8 s)
 --live {process,server}  label as the audio comes: in this process, or also streamed in real time to
@@ -70,7 +70,6 @@ examples:
     + OPTION
     + URL,
     types={
-        "speakers": count,
         "overlaps": number("a number from 0 to 1", lambda value: 0 <= value <= 1),
     },
     add=_add,

@@ -92,7 +92,7 @@ class Listed:
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS, nbest=int)
+    parser = script_parser(__doc__, FLAGS)
     parser.add_argument("manifest", type=Path, help="as for conch bench offline")
     args = parser.parse_args()
     utterances = [

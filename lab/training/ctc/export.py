@@ -55,7 +55,7 @@ class Step(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, out=Path)
+    parser = script_parser(__doc__, FLAGS)
     parser.add_argument("checkpoint", type=Path)
     args = parser.parse_args(arguments)
     model, units = checkpoint.load_model(args.checkpoint)

@@ -84,7 +84,7 @@ class Front(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, "--out FILE!  the graph", out=Path)
+    parser = script_parser(__doc__, "--out FILE!  the graph")
     parser.add_argument("model", type=Path, help="an .onnx file of lab.training.ctc.export")
     args = parser.parse_args(arguments)
     onnx.save(waveform_graph(args.model), args.out)

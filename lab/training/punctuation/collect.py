@@ -41,7 +41,7 @@ _NO_CHAPTERS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, clones=Path, out=Path)
+    parser = script_parser(__doc__, FLAGS)
     texts = partial(parser.add_argument, type=Path, nargs="*", default=[])
     texts("--plain", help="a paragraph a line")
     texts("--without", help="texts that --plain must not quote")

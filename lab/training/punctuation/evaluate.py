@@ -54,7 +54,7 @@ class Segment(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, manifest=Path, model="")
+    parser = script_parser(__doc__, FLAGS, model="")
     parser.add_argument("--texts", type=Path, nargs="*", default=[])
     args = parser.parse_args(arguments)
     segments = [item for path in args.texts for item in segments_of_text(path)]

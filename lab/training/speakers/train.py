@@ -37,12 +37,12 @@ FLAGS = """
 --judge SPLIT=dev  for equal error rates
 --out FILE!        what is added to the weights
 --start FILE       an earlier OUT to go on from
---minutes N=55     the rate falls to nothing by then
+--minutes X=55     the rate falls to nothing by then
 --most N=5000      utterances to learn from
 --batch N=32       utterances of a step
---rate N=1e-3      highest learning rate
+--rate X=1e-3      highest learning rate
 --threads N=1      of PyTorch
---seed N=1         of all that is drawn
+--seed COUNT=1     of all that is drawn
 """
 FRAMES = 148
 """Of a piece of 1.5 s."""
@@ -70,10 +70,7 @@ class Utterance:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    wholes = dict.fromkeys(("most", "batch", "threads", "seed"), int)
-    numbers = dict.fromkeys(("minutes", "rate"), float)
-    paths = dict.fromkeys(("manifest", "out", "start"), Path)
-    args = script_parser(__doc__, FLAGS, **paths, **wholes, **numbers).parse_args(arguments)
+    args = script_parser(__doc__, FLAGS).parse_args(arguments)
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     source = packaged(PACKAGE, "", SPEAKERS.sha256) / EMBEDDING_WEIGHTS
