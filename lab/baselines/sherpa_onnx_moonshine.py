@@ -18,9 +18,8 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.moonshine.declaration import FILES, PACKAGE, TOKENIZER
 from conch.families.moonshine.weights import DECODER, ENCODER, MODELS, TOKENIZER_FILE, read_graph
 from conch.packaged import packaged
-from lab import child
 from lab.baselines import one_process
-from lab.baselines.one_process import BaselineRun, Job
+from lab.baselines.one_process import BaselineRun, Job, Transcribe
 
 FORMATS = {"sherpa-onnx-moonshine": "ort", "sherpa-onnx-moonshine-onnx": "onnx"}
 """Format of the graphs, by the name of the baseline. The packages' own is `ort`, where each step
@@ -47,7 +46,7 @@ def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
     with TemporaryDirectory() as folder:
         _write_files(job.options, Path(folder))
         job = replace(job, options=replace(job.options, model=folder))
-        return one_process.measure("lab.baselines.sherpa_onnx_moonshine", job, on_answer)
+        return one_process.measure(load, job, on_answer)
 
 
 def _write_files(options: Options, folder: Path) -> None:
@@ -71,7 +70,7 @@ def _write_files(options: Options, folder: Path) -> None:
         onnx.save(graph, str((folder / name).with_suffix(".onnx")))
     units = tokenizers.Tokenizer.from_file(str(tokens / TOKENIZER_FILE)).get_vocab()
     lines = [
-        f"{base64.b64encode(_bytes(unit)).decode()} {place}\n" for unit, place in units.items()
+        f"{base64.b64encode(_bytes(unit)).decode()} {index}\n" for unit, index in units.items()
     ]
     (folder / "tokens.txt").write_text("".join(lines))
 
@@ -81,11 +80,9 @@ def _bytes(unit: str) -> bytes:
     return bytes.fromhex(byte[1]) if byte else unit.encode()
 
 
-def main() -> None:
+def load(options: Options) -> Transcribe:
     import sherpa_onnx
 
-    asked = child.job()
-    options = Options(**asked["options"])
     folder = Path(options.model)
     recognizer = sherpa_onnx.OfflineRecognizer.from_moonshine_v2(
         *(str((folder / name).with_suffix(f".{options.format}")) for name in (ENCODER, DECODER)),
@@ -99,8 +96,4 @@ def main() -> None:
         recognizer.decode_stream(stream)
         return str(stream.result.text).strip()
 
-    one_process.answer(asked["paths"], asked["warmup_paths"], transcribe)
-
-
-if __name__ == "__main__":
-    main()
+    return transcribe

@@ -21,7 +21,7 @@ from conch.scoring.error_rates import Scoring, language_of
 from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
-from lab.baselines import faster_whisper, sherpa_onnx_moonshine
+from lab.baselines import faster_whisper, one_process, sherpa_onnx_moonshine
 from lab.baselines.one_process import Job
 from lab.figures import (
     BaselineFigures,
@@ -156,7 +156,7 @@ def _baseline(
         if name in faster_whisper.BATCHES:
             options = faster_whisper.options_of(served, language, name)
             whisper = Job(paths=paths, options=options, warmup_paths=warmup_paths)
-            measured = faster_whisper.measure(whisper, bar.update)
+            measured = one_process.measure(faster_whisper.load, whisper, bar.update)
         else:
             options = sherpa_onnx_moonshine.options_of(served, name)
             moonshine = Job(paths=paths, options=options, warmup_paths=warmup_paths)
