@@ -54,7 +54,6 @@ class DeletedRun:
 class Alignment:
     errors: WordErrors
     deleted_runs: tuple[DeletedRun, ...] = ()
-    """Runs of at least `MIN_RUN` words, in order of time."""
 
 
 def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[TimedWord]:
@@ -69,7 +68,6 @@ def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> 
 def align(
     words: Sequence[TimedWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
 ) -> Alignment:
-    """Return jiwer's alignment of reference words and a text."""
     import jiwer
 
     reference = " ".join(word.text for word in words)

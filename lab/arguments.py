@@ -12,9 +12,7 @@ from conch.cli.bench_arguments import count, counts
 from lab.recordings.joined import Joining
 
 MAX_SECONDS = 36_000.0
-"""Longest joined recording, in seconds."""
 MAX_PAUSE_S = 60.0
-"""Longest pause between joined utterances, in seconds."""
 JOINING = """
 --join S          join the utterances, in the order of the manifest, to recordings of at least this
                   many seconds; the last is kept from half of that on. --limit then counts
@@ -75,7 +73,6 @@ def seconds(text: str) -> float:
 
 
 def pauses(text: str) -> tuple[float, float]:
-    """Return the shortest and the longest pause, in seconds."""
     takes = f"two numbers of seconds from 0 to {MAX_PAUSE_S:g} as LOW,HIGH, the lower one first"
     read = number(takes, lambda value: 0 <= value <= MAX_PAUSE_S)
     low, comma, high = text.partition(",")

@@ -35,21 +35,15 @@ SUBTYPE = "PCM_16"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkBenchmark:
     seconds: tuple[int, ...] = (1, 10, 3600)
-    """Lengths of files."""
     audio: int = 3600
-    """Seconds of audio of each length, at least one file."""
     jobs: int = 4
     turns: int = 3
-    """Times that each is measured, in turn; the median counts."""
     bulk: str = ".venv-bulk/bin/python"
-    """Python of the environment with Ray."""
     url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length:
-    """The files of one length."""
-
     seconds: int
     files: int
     transcribe_s: float
@@ -75,7 +69,6 @@ class BulkReport:
 
 
 def run(settings: BulkBenchmark) -> BulkReport:
-    """Measure, or raise a BenchError if a command fails or there is no environment with Ray."""
     if not Path(settings.bulk).is_file():
         raise BenchError(f"--bulk {settings.bulk}: no such program; make bulk-env makes it")
     header = lab_header("bulk", settings)

@@ -16,7 +16,6 @@ MEASURED = "0 measured; 1 not measured, or requests failed; 2 wrong usage"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     run: Callable[[argparse.Namespace], int]
-    """Returns the exit code."""
     description: str
     epilog: str
     """What the help shows behind the flags, with examples."""
@@ -24,7 +23,7 @@ class Command:
     """As of `add_flags`; `lab.arguments.TYPES` has the types of their forms."""
     types: Mapping[str, Any] = field(default_factory=dict)
     """Of other flags, as of `add_flags`."""
-    add: Callable[[argparse.ArgumentParser], object] = lambda parser: None
+    add: Callable[[Any], object] = lambda parser: None
     """Adds what the flags cannot say."""
     takes_manifest: bool = False
     has_report: bool = True

@@ -27,7 +27,6 @@ PATHS: Mapping[str, Mapping[str, str]] = {
     "best": {"accuracy": "best"},
     "speakers=auto": {"speakers": "auto"},
 }
-"""Request options of each path of a recording."""
 OF_CAPACITY: Mapping[str, Mapping[str, str]] = {
     "attention": {"decoder": "attention"},
     "graph": {"decoder": "wfst"},
@@ -91,7 +90,6 @@ def markdown(costs: Costs) -> str:
 
 
 def plot(runs: Mapping[str, Costs], path: Path) -> None:
-    """Draw a bar for each path and run, made of the processes."""
     titles = [(way, run) for way in next(iter(runs.values())) for run in runs][::-1]
     labels = [f"{way}\n{run}" for way, run in titles]
     every = [runs[run][way] for way, run in titles]

@@ -7,7 +7,6 @@ first alone and then while the long one is recognised, so that both medians have
 
 import argparse
 import asyncio
-import io
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from conch.wire.errors import ConchError, OverloadedError
 from lab.arguments import settings_of
 from lab.command import Command
 from lab.header import lab_header
+from lab.waveforms import audio_file
 
 LANGUAGE = "en"
 PATIENT_S = 3600.0
@@ -49,29 +49,21 @@ Outcome = tuple[float, str | ConchError]
 class FairnessBenchmark:
     clients: int = 300
     seconds: int = 10
-    """Of each recording of the crowd."""
     short: int = 5
-    """Seconds of the short recording."""
     long: int = 3600
-    """Seconds of the long recording."""
     times: int = 12
-    """Times that the short one is sent, alone and during the long one."""
     url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """What became of a crowd."""
-
     accepted: int
     refused: int
     failed: int
     wrong: int
     """Answers whose text is not that of most."""
     wall_s: float
-    """Seconds until the last answer."""
     rtfx: float | None
-    """Seconds of audio answered in a second."""
     wait: Latency
     """Of the accepted."""
     refusal: Latency
@@ -82,14 +74,11 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class During:
-    """A short recording alone, and during a long one."""
-
     alone: Latency
     during: Latency
     sent_during: int
     """Number of times that the short one was done before the long one."""
     long_s: float
-    """Time of the long one, in seconds."""
 
     @property
     def ratio(self) -> float | None:
@@ -102,7 +91,6 @@ class During:
 class FairnessReport:
     header: Flat[Header]
     seconds: int
-    """Of each recording of the crowd."""
     crowd: Crowd
     during: During
 
@@ -155,9 +143,7 @@ def markdown(report: FairnessReport) -> str:
 def speech_of(seconds: int) -> bytes:
     """Return a WAV file of this many seconds: the sample of `conch demo`, repeated."""
     samples, rate = soundfile.read(SPEECH, dtype="int16")
-    file = io.BytesIO()
-    soundfile.write(file, np.resize(samples, seconds * rate), rate, format="WAV")
-    return file.getvalue()
+    return audio_file(np.resize(samples, seconds * rate), rate)
 
 
 def crowd_of(

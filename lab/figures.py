@@ -27,8 +27,6 @@ Options = faster_whisper.Options | sherpa_onnx_moonshine.Options
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """An utterance and its recognised text."""
-
     utterance: Utterance
     duration_s: float
     text: str
@@ -41,7 +39,6 @@ class DeletedWords:
     """A run of words that a text lacks."""
 
     path: str
-    """Of the recording."""
     start: float
     """Seconds of the recording."""
     end: float
@@ -91,7 +88,6 @@ class BaselineFigures:
     cpu_s_per_audio_s: float
     peak_memory_mb: float
     options: Options
-    """Options that shape the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +159,6 @@ def baseline_figures(
 
 
 def versus(run: Scored, baseline: Scored) -> Versus:
-    """Compare a run with a baseline."""
     ours, theirs = run.judged, baseline.judged
     ratio = run.rtfx / baseline.rtfx if run.rtfx is not None and baseline.rtfx else None
     wer, other_wer = ours.accuracy.error_rate, theirs.accuracy.error_rate

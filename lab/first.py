@@ -6,7 +6,6 @@ itself. The two are sent in turns, so that both have the same load of the machin
 
 import argparse
 import asyncio
-import io
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -25,7 +24,6 @@ from conch.bench.servers import triton_version
 from conch.cli.bench_arguments import OPTION, URL, options_of, write_report
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
-from conch.component import Array
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
@@ -33,6 +31,7 @@ from lab.command import Command
 from lab.header import lab_header
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
+from lab.waveforms import audio_file
 
 ENTRY_POINT = "speech_stream"
 ANOTHER = ("ctc_encoder", "ctc_decoder")
@@ -46,11 +45,8 @@ WARM_UP = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBenchmark(Choice):
     seconds: int = 600
-    """Least length of a recording."""
     limit: int | None = 5
-    """Largest number of recordings."""
     times: int = 3
-    """Times that each one is sent."""
     options: Mapping[str, Any] = field(default_factory=dict)
     url: str | None = None
 
@@ -65,7 +61,6 @@ class Row:
     first_s: float
     """Until the first segment of all of the recording."""
     whole_s: float
-    """Until the last segment."""
 
     @property
     def ratio(self) -> float:
@@ -123,7 +118,7 @@ async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> l
             whole_file = path.read_bytes()
             waveform, rate = soundfile.read(path, dtype="int16")
             found = await _streamed(client, whole_file, benchmark.options)
-            beginning = _flac(waveform[: round(found.first_end * rate)], rate)
+            beginning = audio_file(waveform[: round(found.first_end * rate)], rate, "FLAC")
             for _ in range(WARM_UP):
                 await _streamed(client, beginning, benchmark.options)
             alone, whole = [], []
@@ -139,12 +134,6 @@ async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> l
                 )
             )
     return rows
-
-
-def _flac(waveform: Array, rate: int) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, rate, format="FLAC")
-    return file.getvalue()
 
 
 async def _streamed(client: AsyncClient, file: bytes, options: Mapping[str, Any]) -> Streamed:

@@ -81,7 +81,6 @@ class PathsBenchmark(Choice):
 class PathFigures:
     name: str
     options: RecognitionOptions
-    """Options of the requests, defaults included."""
     load: str
     figures: Flat[RunFigures]
 

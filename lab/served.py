@@ -58,7 +58,6 @@ def answers(
 
 
 def model_parameters(url: str, model: str) -> dict[str, str]:
-    """Return the `parameters` of a model's config.pbtxt."""
     with inference_client(url) as (client, as_json):
         answer = client.get_model_config(model, **as_json)
         # gRPC wraps the answer of HTTP.

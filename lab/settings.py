@@ -16,8 +16,6 @@ _FORM = re.compile(r"(?P<model>\w+)\.(?P<name>\w+(\.\w+)*)=(?P<value>[^,]*)")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of one model."""
-
     model: str
     name: str
     """Name of a parameter in config.pbtxt, `instances`, or the path of a single field of

@@ -32,7 +32,6 @@ from conch.families.transducer.encoder import TransducerEncoder, TransducerStrea
 
 
 def _live(searcher: Callable[[Any], Any]) -> Callable[[Any], StreamingDecoder[Any]]:
-    """Return what makes the live decoder of a searcher, from its parameters."""
     return lambda config: StreamingDecoder(searcher(config), config.stream_ttl_s)
 
 

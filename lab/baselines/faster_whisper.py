@@ -22,13 +22,11 @@ class Options:
     model: str
     """A CTranslate2 Whisper folder; empty is the attention components' default."""
     compute_type: str
-    """CTranslate2's name: int8, float32, …"""
     cpu_threads: int
     beam_size: int = 5
     vad_filter: bool = True
     language: str = "en"
     batch_size: int = 0
-    """See `BATCHES`."""
 
 
 def options_of(served: Mapping[str, str], language: str, name: str) -> Options:

@@ -39,8 +39,6 @@ _TAG = re.compile(r"<\|[^|]*\|>")
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a peer hears."""
-
     text: str
     times: Sequence[float] = ()
     """Seconds of each unit."""
@@ -58,12 +56,8 @@ def peer_of(
 ) -> Peer | None:
     """Return who hears with a folder; None if no peer has this search.
 
-    Args:
-        kind: Of the folder, as `conch models inspect` says it.
-        folder: A complete model.
-        beam_size: 1 is the greedy search.
-        step: Samples of live audio that come at once; 0 for all.
-        is_live: Whether the network of live audio is heard, where there are two.
+    A beam of 1 is the greedy search, and a step of 0 sends all audio at once. `is_live` chooses the
+    network of live audio where there are two.
     """
     if beam_size > 1 and kind != "transducer":
         return None
@@ -77,7 +71,6 @@ def peer_of(
 
 
 def recognizer_of(kind: str, folder: Path, beam_size: int = 1, *, is_live: bool = False) -> Any:
-    """Return sherpa-onnx's recogniser of a folder in its format; see `peer_of`."""
     import sherpa_onnx
 
     online, offline = sherpa_onnx.OnlineRecognizer, sherpa_onnx.OfflineRecognizer
@@ -134,7 +127,6 @@ def _streamed(recognizer: Any, waveform: FloatArray, step: int, tail_s: float) -
 
 
 def _funasr(kind: str, folder: Path) -> Peer:
-    """Return funasr-onnx's model of a folder in FunASR's format."""
     import funasr_onnx
 
     if kind == "paraformer":

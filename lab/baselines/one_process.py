@@ -20,27 +20,20 @@ Transcribe: TypeAlias = Callable[[FloatArray], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[Options]):
-    """The job of the child."""
-
     paths: tuple[str, ...]
     """Audio files, decoded before the clock starts."""
     options: Options
-    """A dataclass of the baseline."""
     warmup_paths: tuple[str, ...] = ()
-    """Audio files transcribed before the clock starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """The measurements of the child."""
-
     texts: tuple[str, ...]
     latencies_s: tuple[float, ...]
     wall_s: float
     """Seconds from the first utterance's start to the last one's text."""
     audio_s: float
     cpu_s: float
-    """CPU seconds of all threads during the measurement."""
     memory_mb: float
     """Peak memory of the child with loading, without its waveforms.
 

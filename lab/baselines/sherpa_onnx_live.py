@@ -28,7 +28,9 @@ from conch.bench.memory import MemorySampler
 from conch.families.transducer.folder import read_transducer
 from conch.wire.errors import BenchError
 from lab.command import Command
+from lab.pacing import paced
 
+CHUNK_S = 0.64
 SERVER = "sherpa-onnx-online-websocket-server"
 
 
@@ -80,7 +82,6 @@ def served(folder: Path, streams: int) -> Iterator[tuple[int, MemorySampler]]:
 
 
 async def _answers(port: int) -> None:
-    """Wait until the server takes connections."""
     async with asyncio.timeout(120):
         while True:
             try:
@@ -103,7 +104,7 @@ async def all_streams(port: int, said: Sequence[Script]) -> list[StreamRecord]:
     records = [StreamRecord(script, False) for script in said]
     async with aiohttp.ClientSession() as session:
         await asyncio.gather(
-            *(_one_stream(session, port, item, rng.uniform(0, 0.64)) for item in records)
+            *(_one_stream(session, port, item, rng.uniform(0, CHUNK_S)) for item in records)
         )
     return records
 
@@ -112,15 +113,11 @@ async def _one_stream(
     session: aiohttp.ClientSession, port: int, record: StreamRecord, delay_s: float
 ) -> None:
     script = record.script
-    block = script.sample_rate * 640 // 1000
     begun = time.perf_counter() + delay_s
     async with session.ws_connect(f"ws://127.0.0.1:{port}") as connection:
 
         async def send() -> None:
-            for start in range(0, len(script.waveform), block):
-                chunk = script.waveform[start : start + block]
-                due = begun + (start + len(chunk)) / script.sample_rate
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            async for chunk in paced(script.waveform, script.sample_rate, CHUNK_S, begun):
                 await connection.send_bytes(np.ascontiguousarray(chunk, np.float32).tobytes())
             await connection.send_str("Done")
 

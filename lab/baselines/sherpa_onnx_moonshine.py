@@ -31,7 +31,6 @@ class Options:
     model: str
     """Folder with the files; empty is the model of the installed packages."""
     format: str
-    """See `FORMATS`."""
     num_threads: int = 1
 
 
@@ -41,7 +40,6 @@ def options_of(served: Mapping[str, str], name: str) -> Options:
 
 
 def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
-    """Run the job in a separate process; see `one_process.measure`."""
     # The files are made here, so that the figures of the process are those of sherpa-onnx.
     with TemporaryDirectory() as folder:
         _write_files(job.options, Path(folder))
@@ -50,7 +48,6 @@ def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
 
 
 def _write_files(options: Options, folder: Path) -> None:
-    """Write what sherpa-onnx loads of a model into a folder."""
     import onnx
     import tokenizers
 

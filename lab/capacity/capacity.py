@@ -16,8 +16,6 @@ N_MELS = 80
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A figure that the computation takes from elsewhere."""
-
     value: float
     unit: str
     source: str

@@ -40,7 +40,6 @@ class Answer:
     status: str
     """HTTP status, gRPC status name, WebSocket close code, `NO_ANSWER` or `LOST`."""
     text: str = ""
-    """Text of an error."""
     is_gateway: bool = False
     said: str = ""
     """What a visit was given: a text that was heard, or `audio`."""
@@ -78,7 +77,6 @@ def holds(answer: Answer) -> bool:
 
 
 def error_in(data: bytes) -> str:
-    """Return the text of an error of Triton or of the gateway."""
     try:
         error = json.loads(data)["error"]
         return str(error["message"] if isinstance(error, dict) else error)

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import aiohttp
 import numpy as np
 import soundfile
 
 from conch.bench.memory import MemorySampler
 from lab.chaos.answers import Answer
-from lab.chaos.doors.forms import FILES
-from lab.chaos.doors.target import Target, answered, post
+from lab.chaos.doors.target import Target, transcribed
 from lab.chaos.doors.triton_grpc import message, unary
 from lab.chaos.fuzz import Sent
 from lab.chaos.served import Serve
-from lab.chaos.speech import RATE, speech
+from lab.chaos.speech import RATE, speech, wav_file
 from lab.chaos.visits.battery import visit_all
 from lab.chaos.visits.behaviours import GONE
 
@@ -52,9 +50,8 @@ class Flood:
 async def poison(serve: Serve, target: Target) -> Sent:
     """Kill `speech` whenever it has a certain file; the gateway refuses it after two servers."""
     sent = Sent("a file that ends servers")
-    file = io.BytesIO()
-    soundfile.write(file, np.tile(speech(), VERSES), RATE, format="WAV", subtype="PCM_16")
-    asking = asyncio.create_task(_by_gateway(target, io.BytesIO(file.getvalue())))
+    file = wav_file(np.tile(speech(), VERSES))
+    asking = asyncio.create_task(_by_gateway(target, io.BytesIO(file)))
     killed: set[int] = set()
     num_strikes = 0
     while not (await asyncio.wait([asking], timeout=STRIKE_S))[0]:
@@ -65,7 +62,7 @@ async def poison(serve: Serve, target: Target) -> Sent:
         killed |= found
         num_strikes += bool(found)
     begun = time.monotonic()
-    again = await _by_gateway(target, io.BytesIO(file.getvalue()))
+    again = await _by_gateway(target, io.BytesIO(file))
     for number, answer in enumerate((asking.result(), again)):
         is_refused = answer.status == "422"
         sent.count_answer(number, answer if is_refused else Answer("sent", str(answer)), "the file")
@@ -97,9 +94,7 @@ async def strangers(server: str, folder: Path) -> Sent:
 async def flood(serve: Serve, target: Target, size: Flood) -> tuple[Sent, float, float]:
     """Send files all at once, and live streams as fast as they can.
 
-    Returns:
-        Answers; every one holds that says that the server is busy.
-        Memory of all processes of the server before it, and at most during it, in MB.
+    Return the answers, and the memory of the server in MB: before it, and at most during it.
     """
     sent = Sent("a flood of bytes")
     with MemorySampler(serve.pid) as sampler:
@@ -120,10 +115,7 @@ async def _file(target: Target, path: str) -> list[Answer]:
 
 
 async def _by_gateway(target: Target, file: IO[bytes]) -> Answer:
-    form = aiohttp.FormData()
-    form.add_field("file", file, filename="flood.wav", content_type="audio/wav")
-    coming = post(target, target.gateway(FILES), form, is_gateway=True)
-    answer = await answered(coming, patience_s=PATIENCE_S)
+    answer = await transcribed(target, file, patience_s=PATIENCE_S)
     # Refused before its body was read, it may see no more than the end of the connection.
     return Answer("503", answer.text, is_gateway=True) if answer.status == "lost" else answer
 

@@ -60,14 +60,11 @@ IDLE_STREAMS = 3
 class ChaosCampaign:
     seed: int = 1
     requests: int = 3_000
-    """Hostile items, over all doors."""
     minutes: float = 15.0
-    """After which nothing more begins."""
     phases: Sequence[str] = PHASES
     only: str | None = None
     """`DOOR`, or `DOOR:NUMBER` for one item of what is drawn for it."""
     models: Sequence[str] = ()
-    """For `--models` of the server; none for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +97,6 @@ class ChaosReport:
     failures: Sequence[str]
     """What did not hold, in words; empty for a campaign that held."""
     left_out: Sequence[str]
-    """What was not tried, and why."""
     took_s: float
 
 
@@ -149,7 +145,6 @@ class Running:
     """A campaign under way: the server, the clients of it, and what was found."""
 
     def __init__(self, campaign: ChaosCampaign, folder: Path) -> None:
-        """Draw what is sent; `start` starts the server."""
         self._campaign, self._folder = campaign, folder
         count = max(campaign.requests // len(DOORS), 1) if "fuzz" in campaign.phases else 0
         self._items = {
@@ -199,11 +194,7 @@ class Running:
             await self._up(phase)
 
     async def end(self) -> float | None:
-        """Count, stop the server with live streams open, and look for what is left.
-
-        Returns:
-            Seconds that the stop took.
-        """
+        """Count, stop the server with live streams open, and return the seconds of the stop."""
         assert self.before is not None
         self.after = await self._settled(self.before)
         self.found.failures += grown(self.before, self.after)

@@ -16,7 +16,6 @@ DECODER = "decoders of audio"
 """Role of processes of which a few are kept for the next file."""
 SHARED_MEMORY = Path("/dev/shm")
 NAME = re.compile("conch-[0-9a-f]{12}")
-"""Name of a server."""
 FEW = 12
 """Descriptors, or threads, by which a process may differ: pools grow with their load."""
 
@@ -29,13 +28,10 @@ class Census:
     """Open files and sockets by role."""
     threads: Mapping[str, int]
     segments: int
-    """Files of shared memory."""
     streams: int = 0
-    """Live streams that are open."""
 
 
 def census(root: int, streams: int) -> Census:
-    """Count what a `conch serve` and its children hold."""
     counts: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
     names = set()
     for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:

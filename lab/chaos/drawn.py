@@ -125,6 +125,11 @@ def has_rows(shape: Any) -> bool:
     return not (isinstance(shape, list) and shape[:1] == [0] and 0 in shape[1:])
 
 
+def utf8(text: str) -> str:
+    """Return a text whose halves of characters are replaced."""
+    return text.encode(errors="replace").decode()
+
+
 @st.composite
 def samples(draw: st.DrawFn) -> list[float]:
     """Return up to half a second of silence, a constant, noise, or samples out of range."""

@@ -20,7 +20,6 @@ from lab.chaos.speech import RATE, speech, wav_file
 PAUSE_S = 0.4
 """Seconds between two honest requests next to hostile ones."""
 CHUNK = RATE // 2
-"""Samples of a live chunk."""
 RECORDING, BY_GRPC, BY_GATEWAY = "recording", "recording, gRPC", "file, gateway"
 LIVE, LISTEN, SEGMENTS = "live", "listen", "segments"
 CTC, GRAPH, NEURAL, NGRAM = "ctc", "wfst", "neural rescorer", "n-gram rescorer"
@@ -65,8 +64,6 @@ class Asked:
 
 @dataclass(slots=True)
 class Heard:
-    """What honest requests got."""
-
     asked: list[Asked] = field(default_factory=list)
 
     @property
@@ -75,7 +72,6 @@ class Heard:
 
     @property
     def busy(self) -> int:
-        """How many were refused for lack of capacity."""
         return sum(item.outcome == "busy" for item in self.asked)
 
     @property
@@ -92,7 +88,6 @@ class Honest:
     """Clients of a server, and the texts that it gave before the campaign."""
 
     def __init__(self, addresses: Addresses, texts: Mapping[str, str] | None = None) -> None:
-        """Prepare clients; they belong to a `with` block."""
         self._addresses = addresses
         self.texts = dict(texts or {})
         self._clients = AsyncExitStack()

@@ -45,7 +45,6 @@ def with_report(text: str, report: ChaosReport) -> str:
 
 
 def write_into(path: Path, report: ChaosReport) -> None:
-    """Write the digest of a report between the markers of a document."""
     path.write_text(with_report(path.read_text(encoding="utf-8"), report), encoding="utf-8")
 
 
@@ -95,7 +94,6 @@ def _strikes(report: ChaosReport) -> str:
 
 
 def _ways(report: ChaosReport) -> str:
-    """Return a row for each way in which processes were struck."""
     if not report.strikes:
         return ""
     by_way: dict[str, list[Strike]] = defaultdict(list)

@@ -43,14 +43,10 @@ class Serve:
         hanging: HangingModels | None = None,
         arguments: Sequence[str] = (),
     ) -> None:
-        """Prepare a server; nothing runs before `start`.
+        """Prepare a server, whose log goes to a folder; nothing runs before `start`.
 
-        Args:
-            folder: Gets the log.
-            models: Names for `--models`; none for all.
-            shared_memory_mb: Size of a `/dev/shm` of its own; None for that of the machine.
-            hanging: Components that hang when they are ordered to, in place of those of Conch.
-            arguments: Further arguments of `conch serve`.
+        No `models` are all of them. `hanging` takes the place of Conch's components, and
+        `shared_memory_mb` is the size of a `/dev/shm` of its own.
         """
         self.hanging = hanging
         self.log = folder / "serve.log"
@@ -68,7 +64,6 @@ class Serve:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that it said it serves."""
         return tuple(self._said["models"].split(", "))
 
     @property

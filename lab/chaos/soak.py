@@ -64,7 +64,6 @@ class SoakReport:
 
 
 def run(soak: Soak) -> SoakReport:
-    """Start a server, ask it and kill its models' processes, and return the report."""
     return asyncio.run(_run(soak))
 
 

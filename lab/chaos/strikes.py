@@ -30,8 +30,6 @@ FLOOR_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """What became of a strike at the processes of a model."""
-
     victim: str
     how: str
     without_service_s: float | None

@@ -44,7 +44,6 @@ SERVED: Sequence[Mapping[str, Any]] = (
     {"endpoint_silence_ms": 1000, "semantic_endpointing": True},
     {"endpoint_silence_ms": 1500, "semantic_endpointing": True},
 )
-"""Options with which a server hears the turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,6 @@ class EndpointsBenchmark:
     manifest: Path
     sources: tuple[str, ...] = SOURCES
     turns: int = 300
-    """Most of each source."""
     seed: int = 7
     served: bool = False
     url: str | None = None

@@ -8,7 +8,6 @@ sentences. Every other clip is a turn. Everything is drawn from a seed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
@@ -17,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.audio.segmentation import closing_threshold
-from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
-from conch.families.silero.vad import SileroConfig, SileroVad
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.wire.errors import BenchError
+from lab.vad import speech_probs
 from lab.waveforms import duration_s, rows_of, waveform_of
 
 SPEECH = 0.5
@@ -73,8 +72,6 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class MadeTurn:
-    """One or more sentences by one speaker, with noise around them."""
-
     name: str
     source: str
     waveform: NDArray[np.float32]
@@ -232,10 +229,9 @@ def room_noise(
 
 def spoken_spans(waveform: NDArray[np.float32], least_pause_s: float) -> list[tuple[int, int]]:
     """Return first and last sample of each stretch of speech, as a live stream hears it."""
-    probs, _ = _vad().speech_probs(waveform, np.zeros(VAD_STATE_SIZE, np.float32))
     spans: list[list[int]] = []
     in_speech = False
-    for place, prob in enumerate(probs.tolist()):
+    for place, prob in enumerate(speech_probs(waveform).tolist()):
         in_speech = prob >= SPEECH or (in_speech and prob >= closing_threshold(SPEECH))
         start, end = place * VAD_FRAME_SAMPLES, (place + 1) * VAD_FRAME_SAMPLES
         if in_speech and spans and start - spans[-1][1] < least_pause_s * SAMPLE_RATE:
@@ -243,8 +239,3 @@ def spoken_spans(waveform: NDArray[np.float32], least_pause_s: float) -> list[tu
         elif in_speech:
             spans.append([start, end])
     return [(start, end) for start, end in spans]
-
-
-@cache
-def _vad() -> SileroVad:
-    return SileroVad(SileroConfig())

@@ -29,8 +29,6 @@ Turn = Sequence[Signals]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a rule does to some turns."""
-
     cuts: float
     """Share of the turns that are cut in mid-sentence."""
     median_s: float
@@ -73,7 +71,6 @@ SIGNS: Mapping[str, Signs] = {
     "smart-turn": Signs(lambda pause: log_odds(pause.smart), LEAST_QUIET_S, MODEL_S),
     "smart-turn and its probability": Signs(_model_and_sign, LATE_S, PASS_S),
 }
-"""The rules by name."""
 
 
 def silence(seconds: float) -> End:
@@ -93,7 +90,6 @@ def signs(item: Signs, threshold: float, long_s: float) -> End:
 
 
 def figures(turns: Sequence[Turn], end: End) -> Figures:
-    """Return what a rule does to turns, each with all of its pauses."""
     cuts, delays = 0, []
     for turn in turns:
         ended = {place: end(pause) for place, pause in enumerate(turn)}

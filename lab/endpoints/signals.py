@@ -21,8 +21,6 @@ ENDS = (".", "?", "!")
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """The signals of one pause."""
-
     turn: str
     source: str
     kind: str
@@ -41,8 +39,6 @@ class Signals:
 
 
 class Listener:
-    """Hears pauses with Moonshine and with smart-turn."""
-
     def __init__(self) -> None:
         self._encode = EncoderComponent(MoonshineConfig(nice=0))
         self._decode = DecoderComponent(MoonshineDecoderConfig(nice=0))

@@ -50,13 +50,9 @@ class GrowthBenchmark(Choice):
     """An empty sequence leaves a part without rows."""
 
     lengths: Sequence[int] = (1, 5, 30, 300, 3600)
-    """Seconds of a recording."""
     concurrency: Sequence[int] = (1, 4, 16, 64, 256)
-    """Clients of a closed loop."""
     streams: Sequence[int] = (1, 8, 24)
-    """Numbers of concurrent streams."""
     seconds: int = 20
-    """Least seconds of audio of each stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +187,6 @@ def _fresh_server(audio: NDArray[np.float32]) -> Iterator[tuple[str, MemorySampl
 
 
 def at_16_khz(sample: Sample) -> Sample:
-    """Return a sample of decoded audio at the rate of the models."""
     assert isinstance(sample.audio, np.ndarray)
     waveform = resampled(sample.audio, sample.sample_rate)
     return replace(sample, audio=waveform, sample_rate=SAMPLE_RATE)

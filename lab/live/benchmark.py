@@ -29,14 +29,12 @@ from lab.live.word_times import WordTimes
 from lab.served import outcomes
 
 OFFLINE_CLIENTS = 4
-"""Clients that send the streams' audio to the offline path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewerReport:
     header: Flat[Header]
     options: RecognitionOptions
-    """Options of the streams, defaults included."""
     scoring: str
     """The measure and the normaliser of every error rate."""
     best: Flat[ViewedRun]

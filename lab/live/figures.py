@@ -20,13 +20,11 @@ class ViewerRecord(StreamRecord):
     def __init__(self, script: Script, has_second_pass: bool) -> None:
         super().__init__(script, has_second_pass)
         self.shown: list[Shown] = []
-        """What each answer shows."""
         self.rolling: list[RollingPasses] = []
         """What each answer says about rolling passes, if it does."""
         self.after_endpoint_s: list[float] = []
         """Seconds from the answer with the end of each utterance to that with its second pass."""
         self.calls = 0
-        """Calls of components."""
         self._ended_s: dict[int, float] = {}
         self._corrected: set[int] = set()
 
@@ -61,8 +59,6 @@ class RollingFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewedRun:
-    """The figures of one run."""
-
     run: Flat[LiveRun]
     offline_wer: float | None = None
     """Word error rate of the offline path on the same audio, sent whole.
@@ -88,12 +84,10 @@ class ViewedRun:
 
     @property
     def streams(self) -> int:
-        """Concurrent streams."""
         return self.run.streams
 
     @property
     def keeps_up(self) -> bool:
-        """Whether p99 of the chunk latency is below the chunk's length."""
         return self.run.keeps_up
 
 
@@ -106,12 +100,7 @@ def viewed(
 ) -> ViewedRun:
     """Return the figures of a run with those of its viewers.
 
-    Args:
-        run: the figures of all streams.
-        records: of each stream.
-        words: of the reference of each stream, on its clock; empty if their times are not known.
-        scoring: what counts as a word.
-        used_cpu_s: CPU seconds of the server by process; None if they are not known.
+    `words` are those of the reference of each stream, on its clock; empty without their times.
     """
     chunks = max(1, run.chunks)
     seen = [
@@ -141,12 +130,7 @@ def _screen_wer(
 
 
 def _rolling(sent: Sequence[Sequence[RollingPasses]]) -> RollingFigures | None:
-    """Return the figures of rolling passes.
-
-    Args:
-        sent: of each stream with rolling passes, what its answers say, in order. The counts are
-            those of the stream so far.
-    """
+    """Return the figures of rolling passes, from what the answers of each stream say so far."""
     if not sent:
         return None
     intervals = [item.interval_ms for stream in sent for item in stream if item.interval_ms]

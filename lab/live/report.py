@@ -9,7 +9,6 @@ from lab.live.figures import ViewedRun
 
 
 def markdown(report: ViewerReport) -> str:
-    """Return the tables of a report and a line on their origin."""
     rate = report.rate
     columns = [*COLUMNS, "calls/chunk", "orchestration %", f"{rate} %", f"offline {rate} %"]
     rows = [
@@ -36,7 +35,6 @@ def markdown(report: ViewerReport) -> str:
 
 
 def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
-    """Return the table of what a viewer sees; `rate` is the name of the error rate."""
     columns = [
         "streams: what a viewer sees",
         f"{rate} % after 1 s",
@@ -58,7 +56,6 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
 
 
 def _rolling(runs: Sequence[ViewedRun]) -> str:
-    """Return the table of rolling passes; an empty text if no run has them."""
     columns = [
         "streams: rolling passes",
         "made",

@@ -43,11 +43,6 @@ class PrefixAligner:
     """
 
     def __init__(self, reference: Sequence[str]) -> None:
-        """Start with the rows of the empty text.
-
-        Args:
-            reference: normalised words.
-        """
         self._places = np.arange(len(reference) + 1)
         numbers: dict[str, int] = {}
         self._reference = [numbers.setdefault(word, len(numbers)) for word in reference]
@@ -60,9 +55,7 @@ class PrefixAligner:
     def steps_back(self, words: Sequence[str], least: int = 0) -> Iterator[Step]:
         """Yield the steps of the best alignment from its end to its beginning.
 
-        Args:
-            words: normalised words.
-            least: number of reference words that are not free at the end.
+        `least` reference words are not free at the end.
         """
         ids = [self._numbers.get(word, -1) for word in words]
         self._update(ids)
@@ -98,13 +91,7 @@ class PrefixAligner:
 
 
 def screen_errors(reference: Sequence[TimedWord], screens: Sequence[Screen], delay_s: float) -> int:
-    """Return the word errors on the screen; see the module.
-
-    Args:
-        reference: words of the stream with times on its clock, in order.
-        screens: what was shown, in order of time.
-        delay_s: time from a word's end until it is judged, in seconds.
-    """
+    """Return the word errors on the screen `delay_s` after each word's end; see the module."""
     aligner = PrefixAligner([word.text for word in reference])
     middles_s = [(word.start_s + word.end_s) / 2 for word in reference]
     times_s = [screen.at_s for screen in screens]

@@ -22,7 +22,6 @@ class Screen:
 
     @property
     def words(self) -> list[str]:
-        """All words on the screen."""
         return [word for line in self.lines for word in line]
 
 

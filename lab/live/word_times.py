@@ -16,7 +16,6 @@ from lab.alignment import TimedWord
 from lab.served import outcomes
 
 CLIENTS = 4
-"""Clients that send the utterances to the offline path."""
 
 
 class WordTimes:

@@ -76,7 +76,6 @@ class RunFigures:
     latency_ratio: float | None
     """To the median of the run with the same options but no hotwords; None if there is none."""
     errors: int
-    """Requests that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +84,6 @@ class NamesReport:
     names: Names
     utterances: int
     with_names: int
-    """Utterances with a listed name."""
     audio_s: float
     runs: Sequence[RunFigures]
 
@@ -182,7 +180,6 @@ async def answers(
     runs: Mapping[str, Mapping[str, Any]],
     concurrency: int,
 ) -> dict[str, list[Outcome[Transcript]]]:
-    """Return the outcomes of each run, in the order of the samples."""
     warm_ups = [(samples[0], name) for name in runs]
     # Each run is the first to hear some of the utterances.
     asked = [

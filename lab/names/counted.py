@@ -9,8 +9,6 @@ from conch.scoring.error_rates import ENGLISH_WORDS
 
 @dataclass(frozen=True, slots=True)
 class NameCounts:
-    """The counts of one utterance, or of many."""
-
     names: int = 0
     """Listed names in the reference."""
     found: int = 0

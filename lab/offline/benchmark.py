@@ -54,20 +54,16 @@ class ComparisonBenchmark(OfflineBenchmark):
 class ComparedRun:
     judged: Flat[JudgedRun]
     versus: Mapping[str, Versus]
-    """Comparisons by baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineComparison:
     header: Flat[Header]
     options: RecognitionOptions
-    """Options of the requests, defaults included."""
     joining: Joining | None
     recordings: Sequence[JoinedUtterance]
     first: Flat[ComparedRun]
-    """The first of the runs."""
     runs: Sequence[ComparedRun]
-    """One for each load."""
     baselines: Mapping[str, BaselineFigures]
 
 

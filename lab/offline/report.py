@@ -95,7 +95,6 @@ def _judged_cells(judged: Judged) -> list[str]:
 
 
 def _error_cells(accuracy: Accuracy) -> list[str]:
-    """Return the cells under `ERROR_COLUMNS`."""
     words = accuracy.reference_words
     counts = (accuracy.substitutions, accuracy.deletions, accuracy.insertions)
     return [
@@ -106,7 +105,6 @@ def _error_cells(accuracy: Accuracy) -> list[str]:
 
 
 def _deleted_runs(report: OfflineComparison) -> str:
-    """Return the table of deleted runs of the first run and of each baseline."""
     first: JudgedRun = report.first.judged
     systems = {"conch": first.deleted_runs}
     systems |= {name: item.scored.judged.deleted_runs for name, item in report.baselines.items()}

@@ -67,18 +67,13 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationBenchmark(Choice):
-    """Settings of the benchmark; fields without a docstring are as in `OfflineBenchmark`."""
-
     concurrency: Sequence[int] = (1, 4, 8)
     rates: Sequence[float] = ()
     instances: Sequence[int] = (1, 4, 8)
-    """Numbers of instances of the blocking BLS model; a system for each."""
     only: Sequence[str] = ()
-    """Names of the systems to measure; empty for all."""
     varied: Sequence[tuple[Setting, ...]] = ()
     """Settings of Conch's models to measure too; those of a tuple apply together."""
     runs: int = 3
-    """Number of rounds."""
     warmup: int = 8
 
 
@@ -88,7 +83,6 @@ class OrchestrationReport:
     utterances: int
     audio_s: float
     systems: Mapping[str, SystemFigures]
-    """By name."""
     ratios: Mapping[str, Ratio]
     """Of Conch to each other system."""
 

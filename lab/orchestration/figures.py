@@ -20,8 +20,6 @@ LEAST_FOR_P99 = 100
 
 @dataclass(slots=True)
 class Rounds:
-    """The runs of one system."""
-
     system: System
     measured: list[Measured] = field(default_factory=list)
 
@@ -33,12 +31,10 @@ class LoadFigures:
     title: str
     offered: Flat[Offer]
     rtfx: float | None
-    """Median of the rounds."""
     rtfx_rounds: Sequence[float | None]
     accuracy: Flat[Accuracy]
     """Accuracy in the first round, each recording once."""
     latency_ms: Latency
-    """Latency of the requests of all rounds."""
     p50_ms_rounds: Sequence[float | None]
     latencies: int
     """Number of latencies behind `latency_ms`."""
@@ -46,7 +42,6 @@ class LoadFigures:
     """CPU by process; `total` is without `client`. Empty if nothing was answered."""
     calls_per_request: float
     stages: Mapping[str, ServedStage]
-    """Figures by component."""
     audio_s: float
     """Of the first round."""
     requests: int
@@ -61,15 +56,12 @@ class LoadFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemFigures:
-    """The figures of one system over all rounds."""
-
     kind: str
     models: Sequence[str]
     settings: Sequence[str]
     options: Mapping[str, Any]
     """Options of the requests to `speech`."""
     runs: Sequence[LoadFigures]
-    """One for each load."""
     peak_memory_mb: float
     """The median of the rounds, as in `memory_by_process_mb`."""
     peak_memory_mb_rounds: Sequence[float]
@@ -91,8 +83,6 @@ class LoadRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """The ratio of Conch to another system."""
-
     loads: Sequence[LoadRatio]
     memory: float | None
     orchestrator_memory: float | None
@@ -102,7 +92,6 @@ class Ratio:
 def system_figures(
     rounds: Rounds, utterances: Sequence[Utterance], clips: Sequence[Clip]
 ) -> SystemFigures:
-    """Return the figures of one system over all rounds."""
     memory = [item.memory for item in rounds.measured]
     system = rounds.system
     by_offer: dict[Offer, list[SystemRun]] = {}

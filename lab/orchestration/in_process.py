@@ -37,28 +37,20 @@ WARMUP_CLIENTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The job of the child."""
-
     paths: tuple[str, ...]
     """Audio files, decoded before the clock starts."""
     models: tuple[str, ...]
-    """Component models of the path."""
     options: Mapping[str, Any]
-    """Of the requests."""
     offers: Sequence[Offer]
-    """One load after the other."""
     warmup: int = 0
     """Requests before the first load."""
 
 
 @dataclass(frozen=True, slots=True)
 class InProcessRun:
-    """The outcomes of one load."""
-
     load: Load[str]
     cpu_s: float
     stages: Mapping[str, ServedStage]
-    """Figures by component."""
 
 
 def measure(
@@ -66,8 +58,7 @@ def measure(
 ) -> tuple[list[InProcessRun], float]:
     """Run the job in a separate process; `on_answer` is called at each answer.
 
-    Returns:
-        The outcomes of each load, and the peak memory in MB with loading, without waveforms.
+    Return each load, and the peak memory in MB with loading, without waveforms.
     """
     runs: list[InProcessRun] = []
     waveforms_mb = 0.0

@@ -17,7 +17,6 @@ class PlainClient:
     """Client that sends one tensor and gets one; it belongs to the event loop it is made in."""
 
     def __init__(self, url: str, connections: int) -> None:
-        """Prepare connections; nothing is sent yet."""
         self._url = url
         self._client = tritonhttp.InferenceServerClient(
             url, conn_limit=connections, conn_timeout=None
@@ -36,7 +35,6 @@ class PlainClient:
         wanted: str,
         parameters: Mapping[str, Any] | None = None,
     ) -> Array:
-        """Return an output tensor, batch dimension in front."""
         name, array = sent
         item = tritonhttp.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
         try:

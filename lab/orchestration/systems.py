@@ -53,8 +53,6 @@ def blocking(instances: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One way to run a path."""
-
     name: str
     kind: Literal["served", "in process"]
     models: tuple[str, ...]
@@ -62,7 +60,6 @@ class System:
     settings: tuple[Setting, ...] = ()
     """Settings of a server's models that replace those of their config.pbtxt files."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the requests to `speech`."""
     has_paced: bool = False
     """Whether it also runs under paced loads."""
 
@@ -72,8 +69,6 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A recording ready to send."""
-
     path: Path
     waveform: NDArray[np.float32]
     """Mono, 16 kHz."""
@@ -90,17 +85,13 @@ class SystemRun:
     cpu_s: Mapping[str, float]
     """By process."""
     stages: Mapping[str, ServedStage]
-    """Figures by component."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The outcomes of one system in one round."""
-
     runs: list[SystemRun]
     memory: Memory
     triton_version: str | None = None
-    """Of a server."""
 
 
 def measure(

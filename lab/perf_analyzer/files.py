@@ -40,27 +40,18 @@ model's config has one, or that of a model that is named as its caller."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerfAnalyzerInput:
-    """What to write, and what the commands ask for."""
-
     inputs: Sequence[Path]
-    """Audio files, and manifests (`.tsv`) of them."""
     out: Path
     limit: int | None = None
-    """Most recordings, spread evenly."""
     send: Send = "waveform"
     """Whether entries of recordings hold samples, or the file for the server to decode."""
     chunk_ms: int = 640
-    """Milliseconds of audio of a live chunk."""
     concurrency: Sequence[int] = (1,)
-    """Clients that send recordings at once; a command for each."""
     streams: Sequence[int] = (8,)
-    """Live streams at once; a command for each."""
     url: str = "grpc://127.0.0.1:8001"
     """Triton's gRPC port. perf_analyzer sends options over gRPC alone."""
     options: Mapping[str, OptionValue] = field(default_factory=dict)
-    """Options of recordings."""
     stream_options: Mapping[str, OptionValue] = field(default_factory=dict)
-    """Options of live streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +60,6 @@ class Written:
     chunks: int
     """Chunks of all streams; there is a stream for each recording."""
     seconds: float
-    """Audio of all recordings."""
 
 
 def check(settings: PerfAnalyzerInput) -> None:
@@ -137,7 +127,6 @@ def cut(samples: NDArray[np.int16], sample_rate: int, chunk_ms: int) -> Iterator
 
 
 def chunk(samples: NDArray[np.int16], audio: DecodedFile) -> dict[str, Any]:
-    """Return the entry of samples [n]."""
     return {
         "PCM16": _tensor(samples.astype("<i2").tobytes(), len(samples)),
         "SAMPLE_RATE": {"content": [audio.sample_rate], "shape": [1]},

@@ -44,8 +44,6 @@ BETWEEN_DB = -10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """How utterances become recordings."""
-
     seconds: float
     """Least seconds of a recording; see the module for the last one."""
     pause_s: tuple[float, float] = (0.2, 0.9)
@@ -68,7 +66,6 @@ class Group:
     number: int
     """Index of the recording, from 0; part of the seed of its noise."""
     indices: tuple[int, ...]
-    """Indices of the utterances, in order."""
     pauses_s: tuple[float, ...]
     """Pauses between the utterances: one fewer."""
 
@@ -78,11 +75,8 @@ class JoinedRecording:
     """A long recording whose words have known times."""
 
     waveform: NDArray[np.float32]
-    """Mono samples [T]."""
     sample_rate: int
-    """Hz."""
     parts: tuple[Part, ...]
-    """The utterances, in order."""
     source: str
     """Source of the utterances; `mixed` if they have several."""
 
@@ -129,7 +123,6 @@ def join(
     group: Group,
     joining: Joining,
 ) -> JoinedRecording:
-    """Return the recording of a group."""
     pauses = [round(pause_s * SAMPLE_RATE) for pause_s in group.pauses_s]
     starts = np.cumsum([0, *map(sum, zip(map(len, waveforms[:-1]), pauses, strict=True))])
     spans = [

@@ -83,8 +83,6 @@ class KnownReport:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The audio of a speaker."""
-
     name: str
     enrolment: Waveform
     queries: Sequence[Waveform]

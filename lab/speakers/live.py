@@ -35,6 +35,7 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
 from lab.header import lab_header
 from lab.orchestration.component_queues import HostTensor
+from lab.pacing import paced
 from lab.speakers.benchmark import SpeakersBenchmark
 from lab.speakers.conversations import Condition, Conversation, read_sources
 from lab.waveforms import resampled
@@ -71,8 +72,6 @@ class LiveReport:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A conversation as it was labelled in process."""
-
     decided: Mapping[float, Sequence[Turn]]
     """By how late one decides."""
     end: Sequence[Turn]
@@ -105,8 +104,6 @@ def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
 
 
 class Networks:
-    """Both networks in this process."""
-
     def __init__(self) -> None:
         config = SpeakersConfig(nice=0)
         self._components: Mapping[str, Component] = {
@@ -197,17 +194,14 @@ async def _late(
     """Stream a conversation in real time; return how late each word is shown, and its label."""
     late: tuple[list[float], list[float]] = [], []
     until = [0.0, 0.0]
-    chunk = round(CHUNK_S * item.sample_rate)
     async with (
         AsyncClient(url) as client,
         client.live(sample_rate=item.sample_rate, **options) as stream,
     ):
-        began = time.monotonic()
-        for start in range(0, len(item.waveform), chunk):
-            sent_s = min(len(item.waveform), start + chunk) / item.sample_rate
-            await asyncio.sleep(max(0.0, began + sent_s - time.monotonic()))
-            answer = await stream.send(item.waveform[start : start + chunk])
-            now_s = time.monotonic() - began
+        began = time.perf_counter()
+        async for chunk in paced(item.waveform, item.sample_rate, CHUNK_S, began):
+            answer = await stream.send(chunk)
+            now_s = time.perf_counter() - began
             ended = [word for segment in answer.segments for word in segment.words]
             spoken = answer.utterance.words if answer.utterance else ()
             for word in sorted((*ended, *spoken), key=lambda word: word.start):

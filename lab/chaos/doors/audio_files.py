@@ -4,11 +4,10 @@ import random
 import struct
 from dataclasses import dataclass
 
-import aiohttp
 from hypothesis import strategies as st
 
 from lab.chaos.answers import Answer
-from lab.chaos.doors.target import Target, answered, post
+from lab.chaos.doors.target import Target, transcribed
 from lab.chaos.doors.triton_grpc import message, unary
 from lab.chaos.speech import FFMPEG, LIBSNDFILE, files
 
@@ -18,13 +17,10 @@ MEDIA = ("audio/wav", "audio/mpeg", "application/octet-stream", "text/html", "x"
 HEAD_BYTES = 400
 """Of a file: where most numbers of its header are."""
 NUMBERS = (0, 1, 7, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1)
-"""Forged sizes, rates and counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file and what is done to it."""
-
     container: str
     """Name of a file of `lab.chaos.speech`, `noise`, or `text`."""
     cut: float = 1.0
@@ -78,10 +74,7 @@ class FileCall:
     async def send(self, target: Target) -> list[Answer]:
         data = self.file.data()
         if self.is_for_gateway:
-            form = aiohttp.FormData()
-            form.add_field("file", data, filename="talk", content_type=self.media)
-            url = target.gateway("/v1/audio/transcriptions")
-            return [await answered(post(target, url, form, is_gateway=True))]
+            return [await transcribed(target, data, self.media)]
         element = struct.pack("<I", len(data)) + data
         request = message("speech", {"AUDIO": ("BYTES", [1, 1], element)}, {})
         return [await unary(target, request.SerializeToString())]

@@ -11,11 +11,10 @@ from urllib.parse import quote
 from hypothesis import strategies as st
 
 from lab.chaos.answers import Answer
-from lab.chaos.doors.target import Target, answered, post
+from lab.chaos.doors.target import FILES, Target, answered, post
 from lab.chaos.drawn import TEXTS, mostly, nested, options, scalars, values
 from lab.chaos.speech import files
 
-FILES = "/v1/audio/transcriptions"
 SECRETS = ("/v1/realtime/client_secrets", "/v1/realtime/transcription_sessions")
 FIELDS = (
     *("model", "language", "languages[]", "prompt", "keywords[]", "response_format"),

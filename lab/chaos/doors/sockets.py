@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lab.chaos.answers import LOST, Answer
 from lab.chaos.doors.target import PATIENCE_S, Target, answered
-from lab.chaos.drawn import TEXTS, mostly, options, scalars, values
+from lab.chaos.drawn import TEXTS, mostly, options, scalars, utf8, values
 from lab.chaos.speech import files, speech
 
 COMMANDS = ("finalize", "close", "keepalive", "nothing")
@@ -124,7 +124,7 @@ def _event() -> st.SearchStrategy[str]:
 @cache
 def _json() -> st.SearchStrategy[str]:
     deep = st.sampled_from([50, 900, 100_000]).map(lambda depth: "[" * depth)
-    return st.one_of(values().map(json.dumps), scalars().map(str).map(_utf8), deep)
+    return st.one_of(values().map(json.dumps), scalars().map(str).map(utf8), deep)
 
 
 @cache
@@ -136,7 +136,3 @@ def _audio() -> st.SearchStrategy[bytes]:
         st.binary(max_size=300),
         st.sampled_from(sorted(files())).map(lambda name: files()[name][:6_000]),
     )
-
-
-def _utf8(text: str) -> str:
-    return text.encode(errors="replace").decode()

@@ -11,7 +11,7 @@ from tritonclient.grpc import service_pb2
 from lab.chaos.answers import NO_ANSWER, Answer
 from lab.chaos.doors.target import PATIENCE_S, Target
 from lab.chaos.doors.triton_http import INPUTS, TYPES, sequences
-from lab.chaos.drawn import TEXTS, has_rows, options, samples
+from lab.chaos.drawn import TEXTS, has_rows, options, samples, utf8
 
 SERVICE = "/inference.GRPCInferenceService"
 
@@ -73,7 +73,7 @@ def message(
         request.inputs.add(name=name, datatype=kind, shape=[_int64(size) for size in shape])
         request.raw_input_contents.append(data)
     for name, value in parameters.items():
-        slot = request.parameters[_utf8(name)]
+        slot = request.parameters[utf8(name)]
         if isinstance(value, bool):
             slot.bool_param = value
         elif isinstance(value, int) and abs(value) < 2**63:
@@ -81,7 +81,7 @@ def message(
         elif isinstance(value, float):
             slot.double_param = value
         else:
-            slot.string_param = _utf8(str(value))
+            slot.string_param = utf8(str(value))
     return request
 
 
@@ -127,7 +127,3 @@ def _messages(draw: st.DrawFn, is_streamed: bool, *, can_be_lost: bool) -> bytes
 
 def _int64(size: int) -> int:
     return max(-(2**63), min(size, 2**63 - 1))
-
-
-def _utf8(text: str) -> str:
-    return text.encode(errors="replace").decode()

@@ -53,7 +53,6 @@ class Battery:
     """Visits to a gateway whose log is a file."""
 
     def __init__(self, places: Places, log: Path, found: Found) -> None:
-        """Prepare visits; nothing is sent yet."""
         self._places, self._log, self.found = places, log, found
 
     async def quick(self, door: Door, behaviours: Collection[Behaviour] = QUICK) -> None:
@@ -100,12 +99,9 @@ class Battery:
     async def crowd(
         self, door: Door, count: int, meanwhile: Callable[[], None] | None = None
     ) -> None:
-        """Let honest clients visit a door at the same time.
+        """Let honest clients visit a door at once: each is served, or told that the server is busy.
 
-        Args:
-            door: The door.
-            count: How many they are: each is served, or told that the server is busy.
-            meanwhile: What happens once some of them are in work.
+        `meanwhile` is called once some of them are in work.
         """
         read = self._log.stat().st_size
         place, learned = self._places.of(door), await learn(self._places.of(door), door)

@@ -51,10 +51,7 @@ class Places:
 def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[Places]:
     """Yield where a gateway in front of a server listens; its log goes to a file.
 
-    Args:
-        server: gRPC URL of the server.
-        log: The file.
-        settings: Of `GatewayConfig`; `times` are those of `Times`.
+    `settings` are those of `GatewayConfig`, with `times` as those of `Times`.
     """
     command = [sys.executable, "-m", __name__, json.dumps({"servers": [server], **settings})]
     with (

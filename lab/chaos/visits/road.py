@@ -32,7 +32,6 @@ class Road:
     """Passes bytes on until its bend, and counts them."""
 
     def __init__(self, target: str, bend: Bend | None = None, after: int = 0) -> None:
-        """Prepare a road to `host:port` that bends after so many bytes."""
         self.counts = Counter[str]()
         self.is_bent = False
         self.address = ""
@@ -87,7 +86,6 @@ class Road:
 
 @asynccontextmanager
 async def road(target: str, bend: Bend | None = None, after: int = 0) -> AsyncIterator[Road]:
-    """Yield a road with its address; it ends with the block."""
     taken = set[asyncio.Task[None]]()
     found = Road(target, bend, after)
 

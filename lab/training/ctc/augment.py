@@ -19,8 +19,6 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AugmentConfig:
-    """Chances and ranges of the augmentation."""
-
     speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
     """Speeds, drawn with equal chance; the pitch changes too."""
     reverb_chance: float = 0.1

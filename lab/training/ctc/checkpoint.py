@@ -47,7 +47,6 @@ def load_model(path: Path) -> tuple[CtcModel, Units]:
 
 
 def averaged(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
-    """Return the mean of the weights of checkpoints."""
     states = [load(path)["model"] for path in paths]
     return {
         name: torch.stack([state[name].float() for state in states]).mean(0) for name in states[0]

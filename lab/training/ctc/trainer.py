@@ -40,8 +40,6 @@ class Dev:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerConfig:
-    """How long and how fast."""
-
     out: Path
     seed: int = 1
     epochs: float | None = None

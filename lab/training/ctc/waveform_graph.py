@@ -95,9 +95,6 @@ def waveform_graph(model: Path) -> onnx.ModelProto:
     """Return the graph `waveform`, `waveform_shapes` to `log_probs`, `log_probs_lens`.
 
     It checks nothing: rows are to be of at least one sample and at most `MAX_SEGMENT_S`.
-
-    Args:
-        model: an .onnx file of `lab.training.ctc.export`.
     """
     graph = CtcGraph(DeviceConfig(model=str(model)))
     # Older runtimes and TensorRT know products in float32 only, and no functions.

@@ -94,14 +94,10 @@ class Batch(NamedTuple):
 
 
 def batches(corpus: Corpus, words: int, unknown: float, wrong: float, seed: int) -> Iterator[Batch]:
-    """Yield random windows without end.
+    """Yield random windows without end; `words` counts padding.
 
-    Args:
-        corpus: Texts.
-        words: Words of a batch, padding included.
-        unknown: Share of words that are shown without the word itself.
-        wrong: Share of words in whose place another stands, as a recogniser errs.
-        seed: Of the choice.
+    `unknown` is the share of words that are shown without the word itself, `wrong` that of words in
+    whose place another stands, as a recogniser errs.
     """
     generator = np.random.default_rng(seed)
     total = len(corpus.marks)

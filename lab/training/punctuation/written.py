@@ -50,15 +50,11 @@ class Heard(NamedTuple):
 
 
 def heard_words(paragraph: str, spell: bool = True, whole: bool = True) -> list[Heard]:
-    """Return the words of a printed paragraph.
+    """Return the words of a printed paragraph; `spell` turns numbers in digits into words.
 
     Quotes and brackets go, dashes and semicolons are commas, and an exclamation is a sentence
-    where the next word has a capital. Titles and numbers are spelled.
-
-    Args:
-        paragraph: Text with curly or plain quotes.
-        spell: Whether numbers in digits become words.
-        whole: Whether the text ends a sentence, whatever its last mark.
+    where the next word has a capital. Titles are spelled. A `whole` text ends a sentence, whatever
+    its last mark.
     """
     text = _INVISIBLE.sub("", unicodedata.normalize("NFC", paragraph)).replace("\u00a0", " ")
     text = _ABBREVIATION.sub(lambda found: _ABBREVIATIONS[found.group(1)], text)
