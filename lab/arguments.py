@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from conch.cli.arguments import UsageError, add_flags, number, output, positive
 from conch.cli.bench_arguments import count, counts
+from conch.cli.option_flags import parse_options
+from conch.wire.errors import OptionError
 from lab.recordings.joined import Joining
 
 MAX_SECONDS = 36_000.0
@@ -65,6 +67,15 @@ def joining(args: argparse.Namespace) -> Joining | None:
             "--pause, --between, --telephone and --seed are for joined recordings: give --join too"
         )
     return None
+
+
+def named_options(text: str) -> tuple[str, Mapping[str, Any]]:
+    """Return what `NAME[:OPTION=VALUE]…` says."""
+    name, *pairs = text.split(":")
+    try:
+        return name, parse_options(pairs)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def seconds(text: str) -> float:

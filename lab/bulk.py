@@ -4,7 +4,6 @@ Both are timed as processes, from their start to their end. Ray takes a while to
 of one short file shows how long. The rest is the extra cost of each file.
 """
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -20,12 +19,12 @@ import soundfile
 from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
-from conch.cli.bench_arguments import URL, write_report
+from conch.cli.bench_arguments import URL
 from conch.cli.demo import SPEECH
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
-from lab.command import Command
+from lab.command import Command, reporting
 from lab.header import lab_header
 
 SAMPLE_RATE = 16_000
@@ -152,14 +151,10 @@ def _timed(command: Sequence[str]) -> float:
     return time.perf_counter() - begun
 
 
-def run_command(args: argparse.Namespace) -> int:
-    report = run(settings_of(BulkBenchmark, args, seconds=tuple(args.seconds)))
-    write_report(args, report, markdown(report))
-    return 0
-
-
 COMMAND = Command(
-    run=run_command,
+    run=reporting(
+        lambda args: run(settings_of(BulkBenchmark, args, seconds=tuple(args.seconds))), markdown
+    ),
     description="Transcribe the same files with conch transcribe and with conch bulk, on one "
     "server. All files are the sample of conch demo, repeated.",
     epilog="""

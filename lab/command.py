@@ -3,12 +3,15 @@
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from conch.cli.arguments import Subparsers, add_command, add_flags
-from conch.cli.bench_arguments import add_input, add_output
+from conch.cli.bench_arguments import add_input, add_output, write_report
 from conch.scoring import require
 from lab.arguments import types_of
+
+Report = TypeVar("Report")
 
 MEASURED = "0 measured; 1 not measured, or requests failed; 2 wrong usage"
 
@@ -51,3 +54,22 @@ class Command:
         if getattr(args, "plot", None):
             require("matplotlib", extra="lab")  # before the measurement, not after it
         return self.run(args)
+
+
+def reporting(
+    measure: Callable[[argparse.Namespace], Report],
+    markdown: Callable[[Report], str],
+    *,
+    has_failed: Callable[[Report], bool] = lambda report: False,
+    plot: Callable[[Report, Path], object] | None = None,
+) -> Callable[[argparse.Namespace], int]:
+    """Return a command that writes a report of what it measures, and draws it for `--plot`."""
+
+    def run(args: argparse.Namespace) -> int:
+        report = measure(args)
+        write_report(args, report, markdown(report))
+        if plot and args.plot:
+            plot(report, args.plot)
+        return 1 if has_failed(report) else 0
+
+    return run

@@ -5,7 +5,6 @@ others and the time until a refusal have their own figures. The short recording 
 first alone and then while the long one is recognised, so that both medians have the same number.
 """
 
-import argparse
 import asyncio
 import time
 from collections import Counter
@@ -19,13 +18,13 @@ from conch.bench.figures import Latency, latency_ms, rtfx
 from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
-from conch.cli.bench_arguments import URL, write_report
+from conch.cli.bench_arguments import URL
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError
 from lab.arguments import settings_of
-from lab.command import Command
+from lab.command import Command, reporting
 from lab.header import lab_header
 from lab.waveforms import audio_file
 
@@ -223,14 +222,12 @@ def _latency(outcomes: Sequence[Outcome]) -> Latency:
     return latency_ms([wait_s for wait_s, found in outcomes if isinstance(found, str)])
 
 
-def run_command(args: argparse.Namespace) -> int:
-    report = run(settings_of(FairnessBenchmark, args))
-    write_report(args, report, markdown(report))
-    return 1 if report.crowd.wrong or report.crowd.failed else 0
-
-
 COMMAND = Command(
-    run=run_command,
+    run=reporting(
+        lambda args: run(settings_of(FairnessBenchmark, args)),
+        markdown,
+        has_failed=lambda report: bool(report.crowd.wrong or report.crowd.failed),
+    ),
     description="Send one recording from many clients at once, and a short one while a long one "
     "is recognised. All recordings are the sample of conch demo, repeated.",
     epilog="""

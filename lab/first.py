@@ -4,7 +4,6 @@ Each recording is sent as a stream, and what it has before the end of its first 
 itself. The two are sent in turns, so that both have the same load of the machine.
 """
 
-import argparse
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
@@ -21,13 +20,13 @@ from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.samples import Choice
 from conch.bench.servers import triton_version
-from conch.cli.bench_arguments import OPTION, URL, options_of, write_report
+from conch.cli.bench_arguments import OPTION, URL, options_of
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
-from lab.command import Command
+from lab.command import Command, reporting
 from lab.header import lab_header
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
@@ -148,14 +147,10 @@ async def _streamed(client: AsyncClient, file: bytes, options: Mapping[str, Any]
     return Streamed(first_s, time.perf_counter() - began, first_end)
 
 
-def run_command(args: argparse.Namespace) -> int:
-    report = run(settings_of(FirstBenchmark, args, options=options_of(args)))
-    write_report(args, report, markdown(report))
-    return 0
-
-
 COMMAND = Command(
-    run=run_command,
+    run=reporting(
+        lambda args: run(settings_of(FirstBenchmark, args, options=options_of(args))), markdown
+    ),
     description="Join the utterances of a manifest to long recordings, and ask for each as a "
     "stream: how long the first segment takes, alone and in its recording.",
     epilog="""

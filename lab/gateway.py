@@ -6,7 +6,6 @@ streams are sent in real time, first to Triton and then to the gateway, and the 
 programs is read.
 """
 
-import argparse
 import asyncio
 import os
 import subprocess
@@ -29,14 +28,13 @@ from conch.bench.header import Flat, Header
 from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process
 from conch.bench.servers import triton_version
-from conch.cli.bench_arguments import write_report
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
-from lab.command import Command
+from lab.command import Command, reporting
 from lab.header import lab_header
 from lab.pacing import paced
 from lab.waveforms import audio_file
@@ -284,14 +282,8 @@ async def _listen(
         await sending
 
 
-def run_command(args: argparse.Namespace) -> int:
-    report = run(settings_of(GatewayBenchmark, args))
-    write_report(args, report, markdown(report))
-    return 0
-
-
 COMMAND = Command(
-    run=run_command,
+    run=reporting(lambda args: run(settings_of(GatewayBenchmark, args)), markdown),
     description="Measure the latency and the CPU time that a gateway adds to a file and to live "
     "streams.",
     epilog="""

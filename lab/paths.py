@@ -15,14 +15,12 @@ from conch.bench.offline import send_all
 from conch.bench.report import origin
 from conch.bench.samples import Choice, load_samples
 from conch.bench.servers import server_of, triton_version
-from conch.cli.bench_arguments import LIMIT, URL, write_report
-from conch.cli.option_flags import parse_options
+from conch.cli.bench_arguments import LIMIT, URL
 from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
-from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
-from lab.arguments import settings_of
-from lab.command import Command
+from lab.arguments import named_options, settings_of
+from lab.command import Command, reporting
 from lab.header import lab_header
 from lab.panels import panels
 
@@ -143,10 +141,10 @@ def markdown(report: PathsReport) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def plot(paths: Sequence[PathFigures], file: Path) -> None:
+def plot(report: PathsReport, file: Path) -> None:
     """Draw WER against RTFx; lower and further right is better."""
     with panels(file) as (axes,):
-        for path in paths:
+        for path in report.paths:
             rtfx, wer = path.figures.rtfx, path.figures.accuracy.wer
             if rtfx and wer is not None:
                 point = rtfx, 100 * wer
@@ -158,29 +156,16 @@ def plot(paths: Sequence[PathFigures], file: Path) -> None:
         axes.margins(x=0.3, y=0.1)
 
 
-def run_command(args: argparse.Namespace) -> int:
+def _measured(args: argparse.Namespace) -> PathsReport:
     more = {"paths": dict(args.paths)} if args.paths else {}
-    report = run(settings_of(PathsBenchmark, args, **more))
-    write_report(args, report, markdown(report))
-    if args.plot:
-        plot(report.paths, args.plot)
-    figures = [path.figures for path in report.paths]
-    return 1 if any(item.errors == item.utterances for item in figures) else 0
-
-
-def _path(text: str) -> tuple[str, Mapping[str, Any]]:
-    name, *pairs = text.split(":")
-    try:
-        return name, parse_options(pairs)
-    except OptionError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return run(settings_of(PathsBenchmark, args, **more))
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--path",
         dest="paths",
-        type=_path,
+        type=named_options,
         action="append",
         metavar="NAME[:OPTION=VALUE]…",
         help="a path and its options, as often as needed (default: every decoder, with and without "
@@ -189,7 +174,14 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 
 COMMAND = Command(
-    run=run_command,
+    run=reporting(
+        _measured,
+        markdown,
+        has_failed=lambda report: any(
+            path.figures.errors == path.figures.utterances for path in report.paths
+        ),
+        plot=plot,
+    ),
     description="Send the same recordings down several paths of one server, one after the other, "
     "in a closed loop.",
     epilog="""

@@ -1,6 +1,5 @@
 """The same texts by the bare package and by Conch's components, in one process with one thread."""
 
-import argparse
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from hibari import Hibari
 
 from conch.bench.header import Flat, Header
 from conch.bench.samples import Choice
-from conch.cli.bench_arguments import write_report
 from conch.component import Array, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.families import voices
@@ -23,7 +21,7 @@ from conch.scoring.tables import number, table
 from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
 from lab.arguments import settings_of
-from lab.command import Command
+from lab.command import Command, reporting
 from lab.header import lab_header
 
 HIBARI = voices()["hibari"]
@@ -116,14 +114,8 @@ def markdown(report: SynthesisReport) -> str:
     )
 
 
-def run_command(args: argparse.Namespace) -> int:
-    report = run(settings_of(SynthesisBenchmark, args))
-    write_report(args, report, markdown(report))
-    return 0
-
-
 COMMAND = Command(
-    run=run_command,
+    run=reporting(lambda args: run(settings_of(SynthesisBenchmark, args)), markdown),
     description="Speak the texts of a manifest in one process: by the package hibari-tts and by "
     "Conch's components, whole and in chunks. Report CPU time, and the difference of chunks to the "
     "whole.",

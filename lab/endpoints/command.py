@@ -2,21 +2,19 @@
 
 import argparse
 
-from conch.cli.bench_arguments import OPTION, URL, options_of, write_report
+from conch.cli.bench_arguments import OPTION, URL, options_of
 from lab.arguments import settings_of
-from lab.command import Command
-from lab.endpoints.benchmark import SOURCES, EndpointsBenchmark, markdown, run
+from lab.command import Command, reporting
+from lab.endpoints.benchmark import SOURCES, EndpointsBenchmark, EndpointsReport, markdown, run
 
 
-def run_command(args: argparse.Namespace) -> int:
+def _measured(args: argparse.Namespace) -> EndpointsReport:
     options, sources = options_of(args, live=True), tuple(args.source or SOURCES)
-    report = run(settings_of(EndpointsBenchmark, args, sources=sources, options=options))
-    write_report(args, report, markdown(report))
-    return 0
+    return run(settings_of(EndpointsBenchmark, args, sources=sources, options=options))
 
 
 COMMAND = Command(
-    run=run_command,
+    run=reporting(_measured, markdown),
     description="Make turns with hesitations of recordings with punctuated texts, and replay rules "
     "for their ends over what is heard in the pauses; or speak them to a server.",
     epilog="""

@@ -1,24 +1,18 @@
 """`python -m lab growth`: how the cost of a second of audio grows with load."""
 
-import argparse
-
-from conch.cli.bench_arguments import LIMIT, write_report
+from conch.cli.bench_arguments import LIMIT
 from lab.arguments import settings_of
-from lab.command import Command
+from lab.command import Command, reporting
 from lab.growth.benchmark import GrowthBenchmark, run
 from lab.growth.report import markdown, plot
 
-
-def run_command(args: argparse.Namespace) -> int:
-    report = run(settings_of(GrowthBenchmark, args))
-    write_report(args, report, markdown(report))
-    if args.plot:
-        plot(report, args.plot)
-    return 1 if report.errors else 0
-
-
 COMMAND = Command(
-    run=run_command,
+    run=reporting(
+        lambda args: run(settings_of(GrowthBenchmark, args)),
+        markdown,
+        has_failed=lambda report: bool(report.errors),
+        plot=plot,
+    ),
     description="Let the length of recordings, the number of clients and the number of live "
     "streams grow, one at a time, and see the cost of a second of audio: CPU by process, and "
     "memory. The command starts its servers.",

@@ -6,9 +6,8 @@ from typing import Any
 
 from conch.cli.arguments import UsageError
 from conch.cli.bench_arguments import LIMIT, URL, write_report
-from conch.cli.option_flags import parse_options
 from conch.wire.errors import OptionError
-from lab.arguments import settings_of
+from lab.arguments import named_options, settings_of
 from lab.command import Command
 from lab.names import benchmark
 from lab.names.benchmark import LISTED, RUNS
@@ -29,13 +28,11 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def _run(text: str) -> tuple[str, Mapping[str, Any]]:
+    if text in RUNS:
+        return text, RUNS[text]
     name, *pairs = text.split(":")
-    if not pairs and name in RUNS:
-        return name, RUNS[name]
-    try:
-        options = parse_options([pair for pair in pairs if pair not in LISTED])
-    except OptionError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    others = [pair for pair in pairs if pair not in LISTED]
+    _, options = named_options(":".join([name, *others]))
     return name, {**options, **{key: True for key in LISTED if key in pairs}}
 
 
