@@ -25,13 +25,12 @@ from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import (
     BY_GATEWAY,
+    EVERY,
     KIND_OF_MODEL,
     KINDS,
-    LIVE,
     Asked,
     Heard,
     Honest,
-    kinds_of,
     open_streams,
 )
 from lab.chaos.memory import small_memory
@@ -64,7 +63,6 @@ class ChaosCampaign:
     phases: Sequence[str] = PHASES
     only: str | None = None
     """`DOOR`, or `DOOR:NUMBER` for one item of what is drawn for it."""
-    models: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,31 +80,23 @@ class PhaseRow:
     took_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ChaosReport:
     header: Flat[Header]
-    phases: Sequence[PhaseRow]
-    faults: Sequence[Fault]
-    strikes: Sequence[Strike]
-    before: Census | None
-    after: Census | None
-    stop_s: float | None
-    """Seconds from SIGTERM, with live streams open, to the end."""
-    restarts: int
-    """How often the server had to be started again."""
-    failures: Sequence[str]
-    """What did not hold, in words; empty for a campaign that held."""
-    left_out: Sequence[str]
-    took_s: float
-
-
-@dataclass(slots=True)
-class _Found:
     phases: list[PhaseRow] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     strikes: list[Strike] = field(default_factory=list)
+    before: Census | None = None
+    after: Census | None = None
+    stop_s: float | None = None
+    """Seconds from SIGTERM, with live streams open, to the end."""
+    restarts: int = 0
+    """How often the server had to be started again."""
     failures: list[str] = field(default_factory=list)
+    """What did not hold, in words."""
     left_out: list[str] = field(default_factory=list)
+    """What was not tried, and why."""
+    took_s: float = 0.0
 
 
 def run(campaign: ChaosCampaign) -> ChaosReport:
@@ -115,37 +105,26 @@ def run(campaign: ChaosCampaign) -> ChaosReport:
 
 async def _run(campaign: ChaosCampaign) -> ChaosReport:
     begun = time.monotonic()
-    header = lab_header("chaos", campaign)
+    report = ChaosReport(header=lab_header("chaos", campaign))
     with TemporaryDirectory(prefix="chaos-") as folder:
-        running = Running(campaign, Path(folder))
+        running = Running(campaign, Path(folder), report)
         try:
             await running.start()
-            header = header.with_triton(triton_version(running.serve.addresses.http))
+            version = triton_version(running.serve.addresses.http)
+            report.header = report.header.with_triton(version)
             await running.all_phases()
-            stop_s = await running.end()
+            await running.end()
         finally:
             await running.close()
-    found = running.found
-    return ChaosReport(
-        header=header,
-        phases=found.phases,
-        faults=found.faults,
-        strikes=found.strikes,
-        before=running.before,
-        after=running.after,
-        stop_s=stop_s,
-        restarts=running.restarts,
-        failures=found.failures,
-        left_out=found.left_out,
-        took_s=round(time.monotonic() - begun, 1),
-    )
+    report.took_s = round(time.monotonic() - begun, 1)
+    return report
 
 
 class Running:
     """A campaign under way: the server, the clients of it, and what was found."""
 
-    def __init__(self, campaign: ChaosCampaign, folder: Path) -> None:
-        self._campaign, self._folder = campaign, folder
+    def __init__(self, campaign: ChaosCampaign, folder: Path, report: ChaosReport) -> None:
+        self._campaign, self._folder, self.report = campaign, folder, report
         count = max(campaign.requests // len(DOORS), 1) if "fuzz" in campaign.phases else 0
         self._items = {
             door: drawn(strategy, count, campaign.seed) if count else []
@@ -153,11 +132,7 @@ class Running:
         }
         components = shipped_repositories()[1]
         hanging = HangingModels(components, folder)
-        self.serve = Serve(folder, campaign.models, hanging=hanging)
-        self.found = _Found()
-        self.before: Census | None = None
-        self.after: Census | None = None
-        self.restarts = 0
+        self.serve = Serve(folder, hanging=hanging)
         self._texts: dict[str, str] = {}
         self._until = time.monotonic() + 60 * campaign.minutes
         self._connections = AsyncExitStack()
@@ -170,16 +145,12 @@ class Running:
         enter = self._connections.enter_async_context
         self.target: Target = await enter(target_at(self.serve.addresses))
         self.honest = await enter(Honest(self.serve.addresses, self._texts))
-        await self.honest.learn(self.kinds)
+        await self.honest.learn(EVERY)
         self._texts = self.honest.texts
         for _ in range(WARM_UPS):
-            await asyncio.gather(*(self.honest.ask(kind) for kind in self.kinds))
+            await asyncio.gather(*(self.honest.ask(kind) for kind in EVERY))
         self._names |= server_names(self.serve.pid)
-        self.before = await self._settled(None)
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return kinds_of(self.serve.models)
+        self.report.before = await self._settled(None)
 
     async def all_phases(self) -> None:
         """Run the phases that are asked for, as long as there is time."""
@@ -188,29 +159,29 @@ class Running:
             if phase not in campaign.phases:
                 continue
             if time.monotonic() > self._until:
-                self.found.left_out.append(f"{phase}: no time was left")
+                self.report.left_out.append(f"{phase}: no time was left")
                 continue
             await getattr(self, f"_{phase}")()
             await self._up(phase)
 
-    async def end(self) -> float | None:
+    async def end(self) -> None:
         """Count, stop the server with live streams open, and return the seconds of the stop."""
-        assert self.before is not None
-        self.after = await self._settled(self.before)
-        self.found.failures += grown(self.before, self.after)
+        assert self.report.before is not None
+        self.report.after = await self._settled(self.report.before)
+        self.report.failures += grown(self.report.before, self.report.after)
         self._names |= server_names(self.serve.pid)
         addresses = self.serve.addresses
         async with AsyncClient(f"grpc://{addresses.grpc}") as client:
-            for _ in range(IDLE_STREAMS if LIVE in self.kinds else 0):
+            for _ in range(IDLE_STREAMS):
                 await client.live(mode="streaming").send(speech()[:RATE])
             stop_s = await self.serve.stop()
         await self._connections.aclose()
-        self.found.failures += left_over(self._names, addresses)
+        self.report.failures += left_over(self._names, addresses)
         if stop_s > STOP_GOAL_S:
             found = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
-            self.found.failures.append(found)
+            self.report.failures.append(found)
         say(f"stopped in {stop_s:.1f} s with {IDLE_STREAMS} live streams open")
-        return round(stop_s, 2)
+        self.report.stop_s = round(stop_s, 2)
 
     async def close(self) -> None:
         await self._connections.aclose()
@@ -223,7 +194,7 @@ class Running:
         doors = [door for door in DOORS if name in ("", door)]
         for door in doors:
             if time.monotonic() > self._until:
-                self.found.left_out.append(f"{door}: no time was left")
+                self.report.left_out.append(f"{door}: no time was left")
                 continue
             items: Sequence[Hostile] = self._items[door]
             if number:
@@ -260,33 +231,33 @@ class Running:
             budget_mb = sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
             say(f"flood: {peak_mb:.0f} MB at most, of {budget_mb:.0f} MB by configuration")
             if peak_mb > budget_mb:
-                self.found.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
+                self.report.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
             return sent
 
         await self._phase(send)
 
     async def _faults(self) -> None:
-        models = sorted(set(self.serve.models) & set(KIND_OF_MODEL))
+        models = sorted(KIND_OF_MODEL)
         order = [(model, KILLED) for model in (*models, TRITON)]
         order += [(model, HUNG) for model in models if model not in ENTRY_POINTS]
         # Then tritonserver begins again: it keeps threads of a model that was ended in a call.
         order += [(model, FROZEN) for model in (*models, TRITON)]
-        order += [(model, STARVED) for model in ("attention_encoder", "speech") if model in models]
+        order += [(model, STARVED) for model in ("attention_encoder", "speech")]
         for victim, how in order:
             if time.monotonic() > self._until:
-                self.found.left_out.append(f"{victim} {how}: no time was left")
+                self.report.left_out.append(f"{victim} {how}: no time was left")
                 continue
             found = await strike(self.serve, self.honest, victim, how)
-            self.found.strikes.append(found)
+            self.report.strikes.append(found)
             service = "not healed" if not found.is_healed else f"{found.without_service_s:.1f} s"
             say(f"{victim} {how}: without service {service}, lost {found.lost} of {found.asked}")
             if not found.is_healed:
-                self.found.failures.append(f"{victim} {how}: the server needed a restart")
+                self.report.failures.append(f"{victim} {how}: the server needed a restart")
                 await self._again()
 
     async def _memory(self) -> None:
         if not await can_have_small_memory():
-            self.found.left_out.append("full /dev/shm: this machine lets no program have its own")
+            self.report.left_out.append("full /dev/shm: this machine lets no program have its own")
             return
         begun = time.monotonic()
         sent = await small_memory(self._folder)
@@ -297,11 +268,11 @@ class Running:
         send: Callable[[], Awaitable[Sent]],
         *,
         has_honest: bool = True,
-        kinds: Sequence[str] = KINDS,
+        kinds: tuple[str, ...] = KINDS,
     ) -> None:
         begun = time.monotonic()
         if has_honest:
-            async with self.honest.beside(tuple(set(kinds) & set(self.kinds))) as heard:
+            async with self.honest.beside(kinds) as heard:
                 sent = await send()
         else:
             heard, sent = Heard(), await send()
@@ -321,27 +292,27 @@ class Running:
             honest_median_s=heard.median_s,
             took_s=round(time.monotonic() - begun, 1),
         )
-        self.found.phases.append(row)
-        self.found.faults += sent.faults
+        self.report.phases.append(row)
+        self.report.faults += sent.faults
         if faults:
-            self.found.failures.append(f"{sent.phase}: {faults} answers did not hold")
+            self.report.failures.append(f"{sent.phase}: {faults} answers did not hold")
         for item in heard.wrong[:5]:
             told = f"{sent.phase}: an honest request ({item.kind}): {item.outcome:.300}"
-            self.found.failures.append(told)
+            self.report.failures.append(told)
         say(f"{row.phase}: {row.sent} sent, {faults} did not hold, honest {heard.right} right")
 
     async def _up(self, phase: str) -> None:
         """Start the server again if it has ended, or does not answer honest requests."""
         if self.serve.is_running:
-            asked = [await self._answered(kind) for kind in self.kinds]
+            asked = [await self._answered(kind) for kind in EVERY]
             wrong = [item for item in asked if item.outcome != "right"]
             if not wrong:
                 return
             told = f"{wrong[0].kind}: {wrong[0].outcome:.300}"
-            self.found.failures.append(f"after {phase}: {told}")
+            self.report.failures.append(f"after {phase}: {told}")
             if len(wrong) < len(asked):
                 return
-        self.found.failures.append(f"{phase}: the server needed a restart")
+        self.report.failures.append(f"{phase}: the server needed a restart")
         await self._again()
 
     async def _answered(self, kind: str) -> Asked:
@@ -354,7 +325,7 @@ class Running:
             await asyncio.sleep(POLL_S)
 
     async def _again(self) -> None:
-        self.restarts += 1
+        self.report.restarts += 1
         self._names |= server_names(self.serve.pid) if self.serve.is_running else set()
         await self._connections.aclose()
         await self.serve.stop()

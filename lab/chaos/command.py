@@ -14,9 +14,8 @@ from lab.command import Command
 
 
 def run_command(args: argparse.Namespace) -> int:
-    models = tuple(filter(None, args.models.split(",")))
     if args.soak_s:
-        soaked = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed, models=models))
+        soaked = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed))
         write_report(args, soaked, soak.markdown(soaked))
         return 1 if soaked.lost or soaked.restarts else 0
     phases = tuple(args.phases.split(",")) if args.phases else PHASES
@@ -26,7 +25,7 @@ def run_command(args: argparse.Namespace) -> int:
     if args.only and (door not in DOORS or not (index or "0").isdecimal()):
         raise UsageError(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
     print(f"chaos: seed {args.seed}", file=sys.stderr)
-    report = run(settings_of(ChaosCampaign, args, phases=phases, models=models))
+    report = run(settings_of(ChaosCampaign, args, phases=phases))
     write_report(args, report, markdown(report))
     if args.notes:
         write_into(args.notes, report)
@@ -63,7 +62,6 @@ examples:
 --minutes M=15          after which nothing more begins
 --phases NAME[,NAME…]   out of those below (default: all)
 --only DOOR[:NUMBER]    fuzz one door, or send one of the requests that are drawn for it
---models NAME[,NAME…]   for conch serve (default: all)
 --soak-s N              in place of the phases: honest clients for N seconds, while every two
                         minutes a process is killed
 --notes FILE            write the table between the markers of this document
@@ -71,7 +69,6 @@ examples:
     types={
         "minutes": number("a number of minutes above 0", lambda value: 0 < value < float("inf")),
         "phases": "",
-        "models": "",
     },
     codes="0 everything held, 1 something did not, 2 wrong usage",
 )

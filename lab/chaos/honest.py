@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -32,6 +32,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     NEURAL: {"rescore": True, "rescorer": "neural", "rescore_margin": 1000.0},
     NGRAM: {"rescore": True, "rescorer": "ngram", "rescore_margin": 1000.0},
 }
+EVERY = (*KINDS, *OPTIONS, SEGMENTS)
 KIND_OF_MODEL: Mapping[str, str] = {
     "vad": RECORDING,
     "attention_encoder": RECORDING,
@@ -195,18 +196,6 @@ class Honest:
                 if message["type"] == "end":
                     return str(message["text"])
         raise ConchError(f"the session ended without its text, code {socket.close_code}")
-
-
-def kinds_of(models: Collection[str]) -> tuple[str, ...]:
-    """Return the kinds of honest requests that a server of these models can answer."""
-    lacking = {kind for model, kind in KIND_OF_MODEL.items() if model not in models}
-    if LIVE in lacking:
-        lacking.add(LISTEN)
-    if CTC in lacking:
-        lacking.add(GRAPH)
-    if RECORDING in lacking:
-        lacking |= {BY_GRPC, BY_GATEWAY, NEURAL, NGRAM, SEGMENTS}
-    return tuple(kind for kind in (*KINDS, *OPTIONS, SEGMENTS) if kind not in lacking)
 
 
 async def open_streams(target: Target) -> int:

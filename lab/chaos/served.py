@@ -63,10 +63,6 @@ class Serve:
         return Addresses(said["http"], said["grpc"], said["metrics"], said["gateway"])
 
     @property
-    def models(self) -> tuple[str, ...]:
-        return tuple(self._said["models"].split(", "))
-
-    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid

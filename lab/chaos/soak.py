@@ -25,7 +25,6 @@ from lab.chaos.honest import (
     NGRAM,
     RECORDING,
     Honest,
-    kinds_of,
 )
 from lab.chaos.progress import say
 from lab.chaos.served import Serve
@@ -45,7 +44,6 @@ COLUMNS = {"right": "right", "busy": "busy", "again": "right when sent again", "
 class Soak:
     seconds: int
     seed: int = 1
-    models: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,7 @@ def run(soak: Soak) -> SoakReport:
 async def _run(soak: Soak) -> SoakReport:
     header = lab_header("chaos-soak", soak)
     folder = Path(mkdtemp(prefix="chaos-"))
-    serve = Serve(folder, soak.models)
+    serve = Serve(folder)
     await serve.start()
     try:
         header = header.with_triton(triton_version(serve.addresses.http))
@@ -95,10 +93,9 @@ class _Soaking:
 
     async def report(self, header: Header) -> SoakReport:
         """Ask and kill until the time is over."""
-        kinds = tuple(kind for kind in CLIENTS if kind in kinds_of(self._serve.models))
         async with Honest(self._serve.addresses) as honest:
-            await honest.learn(kinds)
-            clients = [asyncio.create_task(self._client(honest, kind)) for kind in kinds]
+            await honest.learn(CLIENTS)
+            clients = [asyncio.create_task(self._client(honest, kind)) for kind in CLIENTS]
             await self._kill()
             await asyncio.gather(*clients)
         return SoakReport(
