@@ -6,18 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 
 from conch.wire.errors import ConchError
-from lab.command import Command
-from lab.header import PROGRAM
+from lab.command import PROGRAM, Command
 
 NAME = " ".join(PROGRAM)
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "offline": ("lab.offline.command", "whole recordings, joined or not, next to a baseline"),
     "live": ("lab.live.command", "live streams, and what a viewer of them sees"),
     "paths": ("lab.paths", "accuracy against speed of several paths"),
-    "names": ("lab.names.command", "hotwords: names found, words spoiled, names invented"),
+    "names": ("lab.names.benchmark", "hotwords: names found, words spoiled, names invented"),
     "speakers": ("lab.speakers.command", "speaker labels: errors, number of speakers, cost"),
     "synthesis": ("lab.synthesis", "hibari by the bare package and by Conch's components"),
-    "endpoints": ("lab.endpoints.command", "ends of turns: delay, and cuts in mid-sentence"),
+    "endpoints": ("lab.endpoints.benchmark", "ends of turns: delay, and cuts in mid-sentence"),
     "orchestration": ("lab.orchestration.command", "the offline path, and by its alternatives"),
     "growth": ("lab.growth.command", "the cost of a second of audio as the load grows"),
     "gateway": ("lab.gateway", "latency and CPU of the gateway next to Triton's"),

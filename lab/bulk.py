@@ -24,8 +24,7 @@ from conch.cli.demo import SPEECH
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
-from lab.command import Command, reporting
-from lab.header import lab_header
+from lab.command import Command, lab_header, reporting
 
 SAMPLE_RATE = 16_000
 SUBTYPE = "PCM_16"

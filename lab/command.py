@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from conch.bench.header import Header, header
 from conch.cli.arguments import Subparsers, add_command, add_flags
 from conch.cli.bench_arguments import add_input, add_output, write_report
 from conch.scoring import require
 from lab.arguments import types_of
+
+PROGRAM = ("python", "-m", "lab")
 
 Report = TypeVar("Report")
 
@@ -73,3 +76,8 @@ def reporting(
         return 1 if has_failed(report) else 0
 
     return run
+
+
+def lab_header(name: str, benchmark: Any) -> Header:
+    """Return the header of a report that begins now; see `conch.bench.header.header`."""
+    return header(name, benchmark, PROGRAM)

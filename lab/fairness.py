@@ -24,8 +24,7 @@ from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError
 from lab.arguments import settings_of
-from lab.command import Command, reporting
-from lab.header import lab_header
+from lab.command import Command, lab_header, reporting
 from lab.waveforms import audio_file
 
 LANGUAGE = "en"

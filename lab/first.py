@@ -26,8 +26,7 @@ from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
-from lab.command import Command, reporting
-from lab.header import lab_header
+from lab.command import Command, lab_header, reporting
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
 from lab.waveforms import audio_file

@@ -34,8 +34,7 @@ from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
-from lab.command import Command, reporting
-from lab.header import lab_header
+from lab.command import Command, lab_header, reporting
 from lab.pacing import paced
 from lab.waveforms import audio_file
 

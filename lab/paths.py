@@ -20,8 +20,7 @@ from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
 from conch.wire.options import RecognitionOptions
 from lab.arguments import named_options, settings_of
-from lab.command import Command, reporting
-from lab.header import lab_header
+from lab.command import Command, lab_header, reporting
 from lab.panels import panels
 
 CTC = {"decoder": "ctc"}

@@ -21,8 +21,7 @@ from conch.scoring.tables import number, table
 from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
 from lab.arguments import settings_of
-from lab.command import Command, reporting
-from lab.header import lab_header
+from lab.command import Command, lab_header, reporting
 
 HIBARI = voices()["hibari"]
 CONFIG = VoiceConfig(nice=0)

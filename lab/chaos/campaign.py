@@ -34,11 +34,10 @@ from lab.chaos.honest import (
     open_streams,
 )
 from lab.chaos.memory import small_memory
-from lab.chaos.progress import say
-from lab.chaos.served import Serve, can_have_small_memory
+from lab.chaos.served import Serve, can_have_small_memory, say
 from lab.chaos.speech import RATE, speech
 from lab.chaos.strikes import FROZEN, HUNG, KILLED, STARVED, TRITON, Strike, strike
-from lab.header import lab_header
+from lab.command import lab_header
 
 PHASES = (
     *("fuzz", "strangers", "clients", "overload", "deadlines"),

@@ -160,3 +160,8 @@ async def can_have_small_memory() -> bool:
         stderr=asyncio.subprocess.DEVNULL,
     )
     return await trial.wait() == 0
+
+
+def say(message: str) -> None:
+    """Show on the terminal what a campaign does."""
+    print(f"chaos: {message}", file=sys.stderr, flush=True)

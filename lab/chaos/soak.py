@@ -26,9 +26,8 @@ from lab.chaos.honest import (
     RECORDING,
     Honest,
 )
-from lab.chaos.progress import say
-from lab.chaos.served import Serve
-from lab.header import lab_header
+from lab.chaos.served import Serve, say
+from lab.command import lab_header
 
 CLIENTS = (RECORDING, BY_GRPC, BY_GATEWAY, CTC, NGRAM, LIVE)
 """One client of each kind; all but the last are stateless."""

@@ -1,5 +1,6 @@
 """Ends of turns: rules replayed over what is heard in pauses, or a real server's."""
 
+import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,13 @@ from conch.bench.header import Flat, Header
 from conch.bench.load import progress
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
+from conch.cli.bench_arguments import OPTION, URL, options_of
 from conch.cli.own_server import server_url
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.live.turn_end import FINISHED
 from conch.scoring.tables import number, percent, table
+from lab.arguments import settings_of
+from lab.command import Command, lab_header, reporting
 from lab.endpoints.made_turns import made_turns
 from lab.endpoints.replay import (
     SIGNS,
@@ -30,7 +34,6 @@ from lab.endpoints.replay import (
 )
 from lab.endpoints.served import ServedFigures, spoken
 from lab.endpoints.signals import Listener, Signals
-from lab.header import lab_header
 
 SOURCES = ("ljspeech", "common_voice")
 SILENCES_S = (0.3, 0.5, 0.8, 1.0, 1.5)
@@ -186,3 +189,30 @@ def markdown(report: EndpointsReport) -> str:
 
 def _columns(item: Figures) -> list[str]:
     return [percent(item.cuts), number(item.median_s, 2), number(item.mean_s, 2)]
+
+
+def _measured(args: argparse.Namespace) -> EndpointsReport:
+    options, sources = options_of(args, live=True), tuple(args.source or SOURCES)
+    return run(settings_of(EndpointsBenchmark, args, sources=sources, options=options))
+
+
+COMMAND = Command(
+    run=reporting(_measured, markdown),
+    description="Make turns with hesitations of recordings with punctuated texts, and replay rules "
+    "for their ends over what is heard in the pauses; or speak them to a server.",
+    epilog="""
+examples:
+  python -m lab endpoints --manifest speech/manifest.tsv
+  python -m lab endpoints --manifest speech/manifest.tsv --served --turns 20
+""",
+    flags="""
+--manifest FILE!  recordings with punctuated texts
+--source NAME...  (default: ljspeech and common_voice)
+--turns N=300     most turns of each source
+--seed COUNT=7    of all that is drawn
+--served          speak the turns to a server
+--streams N=2     with --served: turns at a time
+"""
+    + OPTION
+    + URL,
+)

@@ -30,8 +30,8 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance
+from lab.command import lab_header
 from lab.cpu import ORCHESTRATION, share_of
-from lab.header import lab_header
 from lab.waveforms import resampled
 
 PAUSE_S = 0.5

@@ -23,7 +23,7 @@ from conch.bench.servers import server_of, triton_version
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, word_error_rate
 from conch.wire.options import RecognitionOptions
 from lab.alignment import TimedWord
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.live.figures import ViewedRun, ViewerRecord, viewed
 from lab.live.word_times import WordTimes
 from lab.served import outcomes

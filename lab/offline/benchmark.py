@@ -23,6 +23,7 @@ from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
 from lab.baselines import faster_whisper, one_process, sherpa_onnx_moonshine
 from lab.baselines.one_process import Job
+from lab.command import lab_header
 from lab.figures import (
     BaselineFigures,
     JudgedRun,
@@ -33,7 +34,6 @@ from lab.figures import (
     scorings_of,
     versus,
 )
-from lab.header import lab_header
 from lab.parts import JoinedUtterance
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining

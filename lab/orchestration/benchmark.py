@@ -19,7 +19,7 @@ from conch.bench.samples import Choice
 from conch.scoring import COMPARING, require
 from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.model_repository import repository_of
 from lab.orchestration import in_process
 from lab.orchestration.figures import Ratio, Rounds, SystemFigures, ratios, system_figures

@@ -17,7 +17,7 @@ from conch.cli.own_server import server_url
 from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
 from conch.wire.result import Transcript, Turn
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.served import answers
 from lab.speakers import peer
 from lab.speakers.conversations import (

@@ -23,7 +23,7 @@ from conch.scoring.tables import percent, table
 from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of
 from conch.wire.result import Transcript
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.served import answers
 from lab.speakers.conversations import (
     CONDITIONS,

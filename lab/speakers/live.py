@@ -33,7 +33,7 @@ from conch.families.speakers.weights import SpeakersConfig
 from conch.scoring.tables import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.orchestration.component_queues import HostTensor
 from lab.pacing import paced
 from lab.speakers.benchmark import SpeakersBenchmark
