@@ -83,8 +83,8 @@ def _words(part: Part, scoring: Scoring) -> list[TimedWord]:
     texts = scoring.tokens(part.text)
     word_s = (part.end_s - part.start_s) / max(1, len(texts))
     return [
-        TimedWord(text, part.start_s + place * word_s, part.start_s + (place + 1) * word_s)
-        for place, text in enumerate(texts)
+        TimedWord(text, part.start_s + index * word_s, part.start_s + (index + 1) * word_s)
+        for index, text in enumerate(texts)
     ]
 
 

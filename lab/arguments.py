@@ -31,17 +31,17 @@ JOINING = """
 Settings = TypeVar("Settings")
 
 
-def settings_of(kind: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
+def settings_of(settings: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
     """Return the settings of a benchmark, from the arguments of the same names that are given."""
-    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    names = {item.name for item in fields(settings)}  # type: ignore[arg-type]
     given = {name: value for name, value in vars(args).items() if name in names}
-    return kind(**{name: value for name, value in given.items() if value is not None} | more)
+    return settings(**{name: value for name, value in given.items() if value is not None} | more)
 
 
 def types_of(flags: str) -> dict[str, Any]:
     """Return the types of flags, as `add_flags` takes them, by the forms of their values."""
-    found = _FORM.findall(flags)
-    return {name.replace("-", "_"): TYPES[form] for name, form in found if form in TYPES}
+    forms = _FORM.findall(flags)
+    return {name.replace("-", "_"): TYPES[form] for name, form in forms if form in TYPES}
 
 
 def script_parser(doc: str | None, flags: str = "", **values: Any) -> argparse.ArgumentParser:

@@ -108,10 +108,10 @@ def _files(folder: Path, seconds: int, count: int) -> Path:
     folder.mkdir()
     sample, rate = soundfile.read(SPEECH, dtype="float32")
     assert rate == SAMPLE_RATE
-    for place in range(count):
-        begun = np.roll(sample, -997 * place)
+    for index in range(count):
+        begun = np.roll(sample, -997 * index)
         waveform = np.resize(begun, seconds * SAMPLE_RATE)
-        soundfile.write(folder / f"{place:06d}.wav", waveform, SAMPLE_RATE, subtype=SUBTYPE)
+        soundfile.write(folder / f"{index:06d}.wav", waveform, SAMPLE_RATE, subtype=SUBTYPE)
     return folder
 
 

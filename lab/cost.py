@@ -60,7 +60,7 @@ def costs(
     live: Mapping[str, str],
 ) -> Costs:
     """Return the costs of recordings down some paths, and of live streams of samples (16 kHz)."""
-    found: dict[str, dict[str, float]] = {}
+    by_path: dict[str, dict[str, float]] = {}
     audio_s = sum(item.duration_s for item in recordings)
     with own_server() as (url, memory):
         for path, options in paths.items():
@@ -68,14 +68,14 @@ def costs(
             before = memory.cpu_s()
             asyncio.run(send_all(url, recordings, offered=offered, options=options))
             used = memory.cpu_since(before)
-            found[path] = {name: value / audio_s for name, value in used.items()}
+            by_path[path] = {name: value / audio_s for name, value in used.items()}
         benchmark = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options=live)
         said = scripts(samples, STREAMS, benchmark)
         before = memory.cpu_s()
         asyncio.run(all_streams(url, said, benchmark, StreamRecord))
         audio_s = sum(len(script.waveform) / script.sample_rate for script in said)
-        found[LIVE] = {name: value / audio_s for name, value in memory.cpu_since(before).items()}
-    return found
+        by_path[LIVE] = {name: value / audio_s for name, value in memory.cpu_since(before).items()}
+    return by_path
 
 
 def markdown(costs: Costs) -> str:

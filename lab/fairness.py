@@ -148,9 +148,9 @@ def crowd_of(
     outcomes: Sequence[Outcome], late: Sequence[Outcome], seconds: float, wall_s: float
 ) -> Crowd:
     """Return what became of a crowd; `late` are those that were sent while it was served."""
-    texts = Counter(found for _, found in outcomes if isinstance(found, str))
+    texts = Counter(answer for _, answer in outcomes if isinstance(answer, str))
     usual = texts.most_common(1)[0][1] if texts else 0
-    waits = [wait_s for wait_s, found in outcomes if isinstance(found, str)]
+    waits = [wait_s for wait_s, answer in outcomes if isinstance(answer, str)]
     refusals = _refusals(outcomes)
     return Crowd(
         accepted=len(waits),
@@ -205,20 +205,20 @@ async def _late(client: AsyncClient, audio: bytes, times: int) -> list[Outcome]:
 
 
 def _refusals(outcomes: Sequence[Outcome]) -> list[float]:
-    return [wait_s for wait_s, found in outcomes if isinstance(found, OverloadedError)]
+    return [wait_s for wait_s, answer in outcomes if isinstance(answer, OverloadedError)]
 
 
 async def _sent(client: AsyncClient, audio: bytes) -> Outcome:
     began = time.perf_counter()
     try:
-        found: str | ConchError = (await client.transcribe(audio, language=LANGUAGE)).text
+        answer: str | ConchError = (await client.transcribe(audio, language=LANGUAGE)).text
     except ConchError as error:
-        found = error
-    return time.perf_counter() - began, found
+        answer = error
+    return time.perf_counter() - began, answer
 
 
 def _latency(outcomes: Sequence[Outcome]) -> Latency:
-    return latency_ms([wait_s for wait_s, found in outcomes if isinstance(found, str)])
+    return latency_ms([wait_s for wait_s, answer in outcomes if isinstance(answer, str)])
 
 
 COMMAND = Command(

@@ -105,9 +105,9 @@ class Versus:
 def judged_run(measured: Measured) -> JudgedRun:
     """Return the figures of a load; each part of a joined recording is normalised alone."""
     run = measured.run()
-    found = judged(answered(measured))
-    figures = replace(run.figures, accuracy=found.accuracy)
-    return JudgedRun(run=replace(run, figures=figures), deleted_runs=found.deleted_runs)
+    result = judged(answered(measured))
+    figures = replace(run.figures, accuracy=result.accuracy)
+    return JudgedRun(run=replace(run, figures=figures), deleted_runs=result.deleted_runs)
 
 
 def answered(measured: Measured) -> list[Spoken]:
@@ -166,9 +166,9 @@ def versus(run: Scored, baseline: Scored) -> Versus:
         rtfx_ratio=None if ratio is None else round(ratio, 4),
         wer_difference=None if wer is None or other_wer is None else round(wer - other_wer, 6),
         deleted_runs_alone=[
-            found
-            for found in ours.deleted_runs
-            if not any(_overlap(found, other) for other in theirs.deleted_runs)
+            deleted
+            for deleted in ours.deleted_runs
+            if not any(_overlap(deleted, other) for other in theirs.deleted_runs)
         ],
     )
 
@@ -180,11 +180,13 @@ def judged(spoken: Sequence[Spoken]) -> Judged:
     """
     aligned = [(item.utterance, _aligned(item)) for item in spoken]
     return Judged(
-        accuracy=accuracy([(utterance.source, found.errors) for utterance, found in aligned]),
+        accuracy=accuracy(
+            [(utterance.source, alignment.errors) for utterance, alignment in aligned]
+        ),
         deleted_runs=[
             _deleted_words(utterance, run)
-            for utterance, found in aligned
-            for run in found.deleted_runs
+            for utterance, alignment in aligned
+            for run in alignment.deleted_runs
         ],
     )
 

@@ -115,8 +115,8 @@ async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> l
         for path in paths:
             whole_file = path.read_bytes()
             waveform, rate = soundfile.read(path, dtype="int16")
-            found = await _streamed(client, whole_file, benchmark.options)
-            beginning = audio_file(waveform[: round(found.first_end * rate)], rate, "FLAC")
+            streamed = await _streamed(client, whole_file, benchmark.options)
+            beginning = audio_file(waveform[: round(streamed.first_end * rate)], rate, "FLAC")
             for _ in range(WARM_UP):
                 await _streamed(client, beginning, benchmark.options)
             alone, whole = [], []

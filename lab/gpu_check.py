@@ -77,25 +77,25 @@ def run_command(args: argparse.Namespace) -> int:
         for path, options in {**PATHS, **LIVE_PATHS}.items():
             say = lived if path in LIVE_PATHS else transcribed
             begun = time.perf_counter()
-            found = texts[path] = {}
+            by_file = texts[path] = {}
             for utterance in utterances:
                 try:
-                    found[utterance.path.name] = say(client, utterance, options)
+                    by_file[utterance.path.name] = say(client, utterance, options)
                 except ConchError as error:
                     print(f"{path}, {utterance.path.name}: {error}")
             seconds = time.perf_counter() - begun
             differing = [
                 name
-                for name, text in found.items()
+                for name, text in by_file.items()
                 if text != reference.get(path, {}).get(name, text)
             ]
             for name in differing:
-                print(f"{path}, {name}: {reference[path][name]!r} became {found[name]!r}")
+                print(f"{path}, {name}: {reference[path][name]!r} became {by_file[name]!r}")
             wer = word_error_rate(
                 [item.text for item in utterances],
-                [found.get(item.path.name, "") for item in utterances],
+                [by_file.get(item.path.name, "") for item in utterances],
             )
-            failed = len(utterances) - len(found)
+            failed = len(utterances) - len(by_file)
             rows.append([path, number(seconds, 2), percent(wer), str(len(differing)), str(failed)])
     args.out.write_text(json.dumps(texts, indent=1))
     print(table(["path", "seconds", "WER %", "differ", "failed"], rows))

@@ -44,11 +44,11 @@ def own_repositories() -> tuple[Path, ...]:
 
 
 def model_folder(model: str) -> Path:
-    places = (*shipped_repositories(), *own_repositories())
-    for place in places:
-        if (place / model / "config.pbtxt").is_file():
-            return place / model
-    raise BenchError(f"no model {model} in {', '.join(map(str, places))}")
+    repositories = (*shipped_repositories(), *own_repositories())
+    for repository in repositories:
+        if (repository / model / "config.pbtxt").is_file():
+            return repository / model
+    raise BenchError(f"no model {model} in {', '.join(map(str, repositories))}")
 
 
 def read_config(model: str) -> Any:

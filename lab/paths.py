@@ -94,7 +94,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
     samples = load_samples(utterances, "waveform")
     header = lab_header("paths", benchmark)
     offered = Offer(concurrency=benchmark.concurrency)
-    found = []
+    measured = []
     with server_of(benchmark.url) as (url, _):
         header = header.with_triton(triton_version(url))
         for name, options in benchmark.paths.items():
@@ -108,7 +108,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
                     title=name,
                 )
             )
-            found.append(
+            measured.append(
                 PathFigures(
                     name=name,
                     options=RecognitionOptions.parse(options),
@@ -116,7 +116,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
                     figures=run_figures(samples, load),
                 )
             )
-    return PathsReport(header=header, paths=found)
+    return PathsReport(header=header, paths=measured)
 
 
 def markdown(report: PathsReport) -> str:

@@ -52,7 +52,7 @@ def measured(models: Sequence[str], idle_s: float, transducer: str = "") -> dict
     started = time.monotonic()
     with TritonServer(config) as server:
         print(f"ready after {time.monotonic() - started:.1f} s", file=sys.stderr)
-        found = {"started": tree_memory(process_tree(server.pid))}
+        memory = {"started": tree_memory(process_tree(server.pid))}
         with Client(f"grpc://{server.grpc_url}") as client:
             for options in sendable(server.models()):
                 print(f"sending {dict(options)}", file=sys.stderr)
@@ -63,18 +63,18 @@ def measured(models: Sequence[str], idle_s: float, transducer: str = "") -> dict
                     for start in range(0, len(waveform), CHUNK):
                         stream.send(waveform[start : start + CHUNK])
                     stream.finish()
-        found["used"] = tree_memory(process_tree(server.pid))
+        memory["used"] = tree_memory(process_tree(server.pid))
         time.sleep(idle_s)
-        found["at rest"] = tree_memory(process_tree(server.pid))
-    return found
+        memory["at rest"] = tree_memory(process_tree(server.pid))
+    return memory
 
 
-def markdown(found: Mapping[str, Memory]) -> str:
+def markdown(memory: Mapping[str, Memory]) -> str:
     """Return a table: a row for each process, the largest first, and their sum."""
-    first, *_, last = found.values()
+    first, *_, last = memory.values()
     names = sorted(first.by_process_mb, key=lambda name: -last.by_process_mb.get(name, 0.0))
-    rows = [[n, *(f"{m.by_process_mb.get(n, 0):.0f}" for m in found.values())] for n in names]
-    return table(["", *found], [*rows, ["all", *(f"{m.total_mb:.0f}" for m in found.values())]])
+    rows = [[n, *(f"{m.by_process_mb.get(n, 0):.0f}" for m in memory.values())] for n in names]
+    return table(["", *memory], [*rows, ["all", *(f"{m.total_mb:.0f}" for m in memory.values())]])
 
 
 def run_command(args: argparse.Namespace) -> int:

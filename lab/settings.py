@@ -64,10 +64,10 @@ def read_settings(text: str) -> tuple[Setting, ...]:
     >>> [str(item) for item in read_settings("vad.instances=2,speech.max_streams=9")]
     ['vad.instances=2', 'speech.max_streams=9']
     """
-    found = []
+    settings = []
     for part in text.split(","):
         parts = _FORM.fullmatch(part.strip())
         if parts is None:
             raise BenchError(f"a setting is MODEL.NAME=VALUE; sent: {part.strip()!r}")
-        found.append(Setting(parts["model"], parts["name"], parts["value"]))
-    return tuple(found)
+        settings.append(Setting(parts["model"], parts["name"], parts["value"]))
+    return tuple(settings)

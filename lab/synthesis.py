@@ -52,8 +52,8 @@ class Own:
     def speak(self, text: str, growth: Growth) -> FloatArray:
         """Return the sound of a text in chunks."""
         pieces, samples = list[Array](), 0
-        for place in sentences(text):
-            (read,) = self._front([Row({"text": bytes_array([text[place]])})])
+        for sentence in sentences(text):
+            (read,) = self._front([Row({"text": bytes_array([text[sentence]])})])
             if not len(read["tokens"]):
                 continue
             row = Row({"tokens": read["tokens"], "speed": np.ones(1, np.float32)})

@@ -34,8 +34,8 @@ def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.flo
     """Return mono samples resampled from a rate in Hz to 16 kHz."""
     if sample_rate == SAMPLE_RATE:
         return waveform
-    found: NDArray[np.float32] = soxr.resample(waveform, sample_rate, SAMPLE_RATE)
-    return found
+    converted: NDArray[np.float32] = soxr.resample(waveform, sample_rate, SAMPLE_RATE)
+    return converted
 
 
 def duration_s(path: Path) -> float:

@@ -15,7 +15,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.scoring.manifest import spread
 from conch.wire.errors import BenchError
 from lab.baselines.components import KINDS, live, recorded, text_of, words_of
-from lab.baselines.folder_peers import Heard, peer_of
+from lab.baselines.folder_peers import PeerResult, peer_of
 from lab.command import Command
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.evaluate import Table
@@ -23,9 +23,9 @@ from lab.waveforms import waveform_of
 
 
 def run_command(args: argparse.Namespace) -> int:
-    kind, folder, found = detect(str(args.folder))
-    if kind.name not in KINDS:
-        raise BenchError(f"{folder} is a {kind.title}, which has no peer here")
+    model, folder, details = detect(str(args.folder))
+    if model.name not in KINDS:
+        raise BenchError(f"{folder} is a {model.title}, which has no peer here")
     utterances = utterances_of(args.manifest, [args.split])
     utterances = spread(utterances, args.limit)
     waveforms = [waveform_of(item.path) for item in tqdm(utterances, "recordings")]
@@ -33,23 +33,23 @@ def run_command(args: argparse.Namespace) -> int:
     head, line = table.head.splitlines()
     print(f"{head} same text | log probability |\n{line} --- | --- |")
     step = args.step_ms * SAMPLE_RATE // 1000
-    written = {"recordings": recorded(kind.name, folder, waveforms, args.beam)}
-    if found.is_live:
-        written["live"] = live(kind.name, folder, waveforms, step, args.beam)
+    written = {"recordings": recorded(model.name, folder, waveforms, args.beam)}
+    if details.is_live:
+        written["live"] = live(model.name, folder, waveforms, step, args.beam)
     for beam_size in args.beam:
         name = f"beam of {beam_size}" if beam_size > 1 else "greedy"
-        expected: list[Heard] = []
-        if peer := peer_of(kind.name, folder, beam_size, step):
+        expected: list[PeerResult] = []
+        if peer := peer_of(model.name, folder, beam_size, step):
             expected = [peer(item) for item in tqdm(waveforms, f"peer, {name}")]
             print(table.row(f"peer, {name}", [item.text for item in expected]), "| |")
-        for heard, of_beams in written.items():
+        for sent, of_beams in written.items():
             outputs = of_beams[beam_size]
-            row = table.row(f"Conch, {name}, {heard}", [text_of(item) for item in outputs])
+            row = table.row(f"Conch, {name}, {sent}", [text_of(item) for item in outputs])
             print(row, compared(outputs, expected), flush=True)
     return 0
 
 
-def compared(outputs: Sequence[Outputs], expected: Sequence[Heard]) -> str:
+def compared(outputs: Sequence[Outputs], expected: Sequence[PeerResult]) -> str:
     """Return how many texts are equal, and how far apart log probabilities of words are."""
     if not expected:
         return "| |"
@@ -60,10 +60,10 @@ def compared(outputs: Sequence[Outputs], expected: Sequence[Heard]) -> str:
     return f"{len(same)} of {len(pairs)} | {furthest} |"
 
 
-def distances(outputs: Outputs, heard: Heard) -> FloatArray:
+def distances(outputs: Outputs, result: PeerResult) -> FloatArray:
     """Return the differences of log probabilities of words; none if the peer does not tell them."""
     words: list[list[float]] = []
-    for unit, log_prob in zip(heard.units, heard.log_probs, strict=False):
+    for unit, log_prob in zip(result.units, result.log_probs, strict=False):
         if unit[0] in " ▁" or not words:
             words.append([])
         if unit.strip(" ▁"):  # a space alone is of no word

@@ -128,8 +128,8 @@ async def _one_stream(
                 ended = begun + len(script.waveform) / script.sample_rate
                 record.end_s.append(time.perf_counter() - ended)
                 break
-            found = json.loads(message.data)
-            segments[found["segment"]] = found["text"]
+            result = json.loads(message.data)
+            segments[result["segment"]] = result["text"]
         await sending
         record.text = " ".join(segments[number].strip() for number in sorted(segments))
 

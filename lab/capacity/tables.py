@@ -25,11 +25,11 @@ def stages_table() -> str:
     for work in works():
         servers = work.servers()
         rate = work.rate(servers) / servers
-        for place, item in enumerate(work.stages):
+        for index, item in enumerate(work.stages):
             has_limit = not math.isinf(item.instances)
             rows.append(
                 [
-                    "" if place else work.name,
+                    "" if index else work.name,
                     item.process,
                     number(item.cpu_ms),
                     number(item.host_ms(rate)),

@@ -56,8 +56,8 @@ def outcome(answer: Answer) -> str:
     """
     if answer.status in _ANSWERED:
         return "answered"
-    if found := _INTERNALS.search(answer.text):
-        return f"shows the server's inside: {found[0]!r}"
+    if shown := _INTERNALS.search(answer.text):
+        return f"shows the server's inside: {shown[0]!r}"
     if len(answer.text) > MAX_ERROR_CHARS:
         return f"an error of {len(answer.text)} characters"
     if answer.status in _REFUSED or (answer.status.isdecimal() and 400 <= int(answer.status) < 499):

@@ -26,11 +26,11 @@ from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import (
     BY_GATEWAY,
     EVERY,
-    KIND_OF_MODEL,
-    KINDS,
-    Asked,
-    Heard,
+    REQUEST_OF_MODEL,
+    REQUESTS,
     Honest,
+    Replies,
+    Reply,
     open_streams,
 )
 from lab.chaos.memory import small_memory
@@ -147,7 +147,7 @@ class Running:
         await self.honest.learn(EVERY)
         self._texts = self.honest.texts
         for _ in range(WARM_UPS):
-            await asyncio.gather(*(self.honest.ask(kind) for kind in EVERY))
+            await asyncio.gather(*(self.honest.ask(request) for request in EVERY))
         self._names |= server_names(self.serve.pid)
         self.report.before = await self._settled(None)
 
@@ -177,8 +177,8 @@ class Running:
         await self._connections.aclose()
         self.report.failures += left_over(self._names, addresses)
         if stop_s > STOP_GOAL_S:
-            found = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
-            self.report.failures.append(found)
+            message = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
+            self.report.failures.append(message)
         say(f"stopped in {stop_s:.1f} s with {IDLE_STREAMS} live streams open")
         self.report.stop_s = round(stop_s, 2)
 
@@ -222,7 +222,7 @@ class Running:
 
     async def _poison(self) -> None:
         # Requests at Triton's own ports are lost with the process, as in the phase of faults.
-        await self._phase(lambda: attacks.poison(self.serve, self.target), kinds=(BY_GATEWAY,))
+        await self._phase(lambda: attacks.poison(self.serve, self.target), requests=(BY_GATEWAY,))
 
     async def _flood(self) -> None:
         async def send() -> Sent:
@@ -236,7 +236,7 @@ class Running:
         await self._phase(send)
 
     async def _faults(self) -> None:
-        models = sorted(KIND_OF_MODEL)
+        models = sorted(REQUEST_OF_MODEL)
         order = [(model, KILLED) for model in (*models, TRITON)]
         order += [(model, HUNG) for model in models if model not in ENTRY_POINTS]
         # Then tritonserver begins again: it keeps threads of a model that was ended in a call.
@@ -246,11 +246,12 @@ class Running:
             if time.monotonic() > self._until:
                 self.report.left_out.append(f"{victim} {how}: no time was left")
                 continue
-            found = await strike(self.serve, self.honest, victim, how)
-            self.report.strikes.append(found)
-            service = "not healed" if not found.is_healed else f"{found.without_service_s:.1f} s"
-            say(f"{victim} {how}: without service {service}, lost {found.lost} of {found.asked}")
-            if not found.is_healed:
+            result = await strike(self.serve, self.honest, victim, how)
+            self.report.strikes.append(result)
+            service = "not healed" if not result.is_healed else f"{result.without_service_s:.1f} s"
+            lost = f"lost {result.lost} of {result.requests}"
+            say(f"{victim} {how}: without service {service}, {lost}")
+            if not result.is_healed:
                 self.report.failures.append(f"{victim} {how}: the server needed a restart")
                 await self._again()
 
@@ -260,24 +261,24 @@ class Running:
             return
         begun = time.monotonic()
         sent = await small_memory(self._folder)
-        self._add(sent, Heard(), begun)
+        self._add(sent, Replies(), begun)
 
     async def _phase(
         self,
         send: Callable[[], Awaitable[Sent]],
         *,
         has_honest: bool = True,
-        kinds: tuple[str, ...] = KINDS,
+        requests: tuple[str, ...] = REQUESTS,
     ) -> None:
         begun = time.monotonic()
         if has_honest:
-            async with self.honest.beside(kinds) as heard:
+            async with self.honest.alongside(requests) as replies:
                 sent = await send()
         else:
-            heard, sent = Heard(), await send()
-        self._add(sent, heard, begun)
+            replies, sent = Replies(), await send()
+        self._add(sent, replies, begun)
 
-    def _add(self, sent: Sent, heard: Heard, begun: float) -> None:
+    def _add(self, sent: Sent, replies: Replies, begun: float) -> None:
         outcomes = Counter(sent.outcomes)
         faults = outcomes.pop("faults", 0)
         row = PhaseRow(
@@ -285,42 +286,42 @@ class Running:
             sent=sent.count,
             outcomes=dict(outcomes),
             faults=faults,
-            honest=len(heard.asked),
-            honest_busy=heard.busy,
-            honest_wrong=len(heard.wrong),
-            honest_median_s=heard.median_s,
+            honest=len(replies.items),
+            honest_busy=replies.busy,
+            honest_wrong=len(replies.wrong),
+            honest_median_s=replies.median_s,
             took_s=round(time.monotonic() - begun, 1),
         )
         self.report.phases.append(row)
         self.report.faults += sent.faults
         if faults:
             self.report.failures.append(f"{sent.phase}: {faults} answers did not hold")
-        for item in heard.wrong[:5]:
-            told = f"{sent.phase}: an honest request ({item.kind}): {item.outcome:.300}"
-            self.report.failures.append(told)
-        say(f"{row.phase}: {row.sent} sent, {faults} did not hold, honest {heard.right} right")
+        for item in replies.wrong[:5]:
+            message = f"{sent.phase}: an honest request ({item.request}): {item.outcome:.300}"
+            self.report.failures.append(message)
+        say(f"{row.phase}: {row.sent} sent, {faults} did not hold, honest {replies.right} right")
 
     async def _up(self, phase: str) -> None:
         """Start the server again if it has ended, or does not answer honest requests."""
         if self.serve.is_running:
-            asked = [await self._answered(kind) for kind in EVERY]
-            wrong = [item for item in asked if item.outcome != "right"]
+            replies = [await self._answered(request) for request in EVERY]
+            wrong = [item for item in replies if item.outcome != "right"]
             if not wrong:
                 return
-            told = f"{wrong[0].kind}: {wrong[0].outcome:.300}"
-            self.report.failures.append(f"after {phase}: {told}")
-            if len(wrong) < len(asked):
+            message = f"{wrong[0].request}: {wrong[0].outcome:.300}"
+            self.report.failures.append(f"after {phase}: {message}")
+            if len(wrong) < len(replies):
                 return
         self.report.failures.append(f"{phase}: the server needed a restart")
         await self._again()
 
-    async def _answered(self, kind: str) -> Asked:
+    async def _answered(self, request: str) -> Reply:
         """Ask until the server is not busy: a model that was killed may still be loading."""
         until = time.monotonic() + SETTLE_S
         while True:
-            found = await self.honest.ask(kind)
-            if found.outcome != "busy" or time.monotonic() > until:
-                return found
+            reply = await self.honest.ask(request)
+            if reply.outcome != "busy" or time.monotonic() > until:
+                return reply
             await asyncio.sleep(POLL_S)
 
     async def _again(self) -> None:
@@ -334,8 +335,8 @@ class Running:
         """Count what the server holds, as soon as no stream is open and nothing has grown."""
         deadline = time.monotonic() + SETTLE_S
         while True:
-            found = census(self.serve.pid, await open_streams(self.target))
-            is_settled = not (found.streams if before is None else grown(before, found))
+            counted = census(self.serve.pid, await open_streams(self.target))
+            is_settled = not (counted.streams if before is None else grown(before, counted))
             if is_settled or time.monotonic() > deadline:
-                return found
+                return counted
             await asyncio.sleep(POLL_S)

@@ -36,12 +36,12 @@ class Sent:
 
     def count_answer(self, number: int, answer: Answer, what: str) -> None:
         """Count an answer; keep it, with what was sent, if it does not hold."""
-        found = outcome(answer)
+        result = outcome(answer)
         if holds(answer):
-            self.outcomes[found] += 1
+            self.outcomes[result] += 1
             return
         self.outcomes["faults"] += 1
-        self.faults.append(Fault(self.phase, number, found, what))
+        self.faults.append(Fault(self.phase, number, result, what))
 
 
 async def fuzz(

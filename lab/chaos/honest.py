@@ -23,7 +23,7 @@ CHUNK = RATE // 2
 RECORDING, BY_GRPC, BY_GATEWAY = "recording", "recording, gRPC", "file, gateway"
 LIVE, LISTEN, SEGMENTS = "live", "listen", "segments"
 CTC, GRAPH, NEURAL, NGRAM = "ctc", "wfst", "neural rescorer", "n-gram rescorer"
-KINDS = (RECORDING, BY_GRPC, BY_GATEWAY, LIVE, LISTEN)
+REQUESTS = (RECORDING, BY_GRPC, BY_GATEWAY, LIVE, LISTEN)
 """The requests next to hostile ones."""
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     CTC: {"decoder": "ctc"},
@@ -32,8 +32,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     NEURAL: {"rescore": True, "rescorer": "neural", "rescore_margin": 1000.0},
     NGRAM: {"rescore": True, "rescorer": "ngram", "rescore_margin": 1000.0},
 }
-EVERY = (*KINDS, *OPTIONS, SEGMENTS)
-KIND_OF_MODEL: Mapping[str, str] = {
+EVERY = (*REQUESTS, *OPTIONS, SEGMENTS)
+REQUEST_OF_MODEL: Mapping[str, str] = {
     "vad": RECORDING,
     "attention_encoder": RECORDING,
     "attention_decoder": RECORDING,
@@ -50,8 +50,8 @@ KIND_OF_MODEL: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    kind: str
+class Reply:
+    request: str
     sent_at: float
     """Time of `time.monotonic`."""
     took_s: float
@@ -64,24 +64,24 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Heard:
-    asked: list[Asked] = field(default_factory=list)
+class Replies:
+    items: list[Reply] = field(default_factory=list)
 
     @property
     def right(self) -> int:
-        return sum(item.outcome == "right" for item in self.asked)
+        return sum(item.outcome == "right" for item in self.items)
 
     @property
     def busy(self) -> int:
-        return sum(item.outcome == "busy" for item in self.asked)
+        return sum(item.outcome == "busy" for item in self.items)
 
     @property
-    def wrong(self) -> list[Asked]:
-        return [item for item in self.asked if item.outcome not in ("right", "busy")]
+    def wrong(self) -> list[Reply]:
+        return [item for item in self.items if item.outcome not in ("right", "busy")]
 
     @property
     def median_s(self) -> float | None:
-        times = sorted(item.took_s for item in self.asked if item.outcome == "right")
+        times = sorted(item.took_s for item in self.items if item.outcome == "right")
         return times[len(times) // 2] if times else None
 
 
@@ -103,61 +103,61 @@ class Honest:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._clients.aclose()
 
-    async def learn(self, kinds: tuple[str, ...]) -> None:
+    async def learn(self, requests: tuple[str, ...]) -> None:
         """Ask for the text of each kind that is not known yet."""
-        for kind in kinds:
-            if kind not in self.texts:
-                self.texts[kind] = await self._text(kind, PATIENCE_S)
+        for request in requests:
+            if request not in self.texts:
+                self.texts[request] = await self._text(request, PATIENCE_S)
 
-    async def ask(self, kind: str, *, patience_s: float = PATIENCE_S) -> Asked:
+    async def ask(self, request: str, *, patience_s: float = PATIENCE_S) -> Reply:
         """Send a request and compare its text with that before the campaign."""
         sent_at = time.monotonic()
         try:
             async with asyncio.timeout(patience_s):
-                text = await self._text(kind, patience_s)
-            outcome = "right" if text == self.texts[kind] else f"another text: {text!r}"
+                text = await self._text(request, patience_s)
+            outcome = "right" if text == self.texts[request] else f"another text: {text!r}"
         except (OverloadedError, DeadlineError):
             outcome = "busy"
         except TimeoutError:
             outcome = f"no answer within {patience_s:g} s"
         except (ConchError, aiohttp.ClientError, OSError) as error:
             outcome = f"{type(error).__name__}: {error}"
-        return Asked(kind, sent_at, time.monotonic() - sent_at, outcome)
+        return Reply(request, sent_at, time.monotonic() - sent_at, outcome)
 
     @asynccontextmanager
-    async def beside(
-        self, kinds: tuple[str, ...] = KINDS, *, pause_s: float = PAUSE_S
-    ) -> AsyncIterator[Heard]:
+    async def alongside(
+        self, requests: tuple[str, ...] = REQUESTS, *, pause_s: float = PAUSE_S
+    ) -> AsyncIterator[Replies]:
         """Ask one after the other inside a block; each kind once at least."""
-        heard, is_over = Heard(), asyncio.Event()
+        replies, is_over = Replies(), asyncio.Event()
 
         async def ask_on() -> None:
-            for number, kind in enumerate(cycle(kinds)):
-                if is_over.is_set() and number >= len(kinds):
+            for number, request in enumerate(cycle(requests)):
+                if is_over.is_set() and number >= len(requests):
                     return
-                heard.asked.append(await self.ask(kind))
+                replies.items.append(await self.ask(request))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(is_over.wait(), pause_s)
 
         asking = asyncio.create_task(ask_on())
         try:
-            yield heard
+            yield replies
         finally:
             is_over.set()
             await asking
 
-    def _text(self, kind: str, patience_s: float) -> Awaitable[str]:
+    def _text(self, request: str, patience_s: float) -> Awaitable[str]:
         special: Mapping[str, Callable[[], Awaitable[str]]] = {
             BY_GATEWAY: self._file,
             LIVE: self._live,
             LISTEN: self._listen,
             SEGMENTS: self._segments,
         }
-        return special[kind]() if kind in special else self._recording(kind, patience_s)
+        return special[request]() if request in special else self._recording(request, patience_s)
 
-    async def _recording(self, kind: str, patience_s: float) -> str:
-        client = self._http if kind == RECORDING else self._grpc
-        options = OPTIONS.get(kind, {})
+    async def _recording(self, request: str, patience_s: float) -> str:
+        client = self._http if request == RECORDING else self._grpc
+        options = OPTIONS.get(request, {})
         return (await client.transcribe(speech(), timeout_s=patience_s, **options)).text
 
     async def _segments(self) -> str:

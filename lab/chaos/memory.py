@@ -36,9 +36,9 @@ async def small_memory(folder: Path) -> Sent:
                 requests = [_by_grpc(target, seconds) for _ in range(AT_ONCE)]
                 for answer in await asyncio.gather(*requests, _by_gateway(target, seconds)):
                     sent.count_answer(number, answer, f"{seconds} s of silence")
-                asked = await honest.ask(RECORDING)
-                status = "OK" if asked.outcome == "right" else "wrong"
-                sent.count_answer(number, Answer(status, asked.outcome), RECORDING)
+                reply = await honest.ask(RECORDING)
+                status = "OK" if reply.outcome == "right" else "wrong"
+                sent.count_answer(number, Answer(status, reply.outcome), RECORDING)
     except ConchError as error:
         sent.count_answer(0, Answer("start", str(error)), "the start")
     finally:

@@ -84,10 +84,10 @@ def _strikes(report: ChaosReport) -> str:
         return ""
     ways = list(dict.fromkeys(item.how for item in report.strikes))
     victims = list(dict.fromkeys(item.victim for item in report.strikes))
-    found = {(item.victim, item.how): item for item in report.strikes}
+    by_process = {(item.victim, item.how): item for item in report.strikes}
     header = ["process", *(name for how in ways for name in (f"{how}: s without service", "lost"))]
     rows = [
-        [victim, *(cell for how in ways for cell in _strike(found.get((victim, how))))]
+        [victim, *(cell for how in ways for cell in _strike(by_process.get((victim, how))))]
         for victim in victims
     ]
     return table(header, rows)
@@ -103,7 +103,7 @@ def _ways(report: ChaosReport) -> str:
     for how, items in by_way.items():
         times = [item.without_service_s for item in items if item.without_service_s is not None]
         longest = max(items, key=lambda item: item.without_service_s or 0.0)
-        lost, asked = sum(item.lost for item in items), sum(item.asked for item in items)
+        lost, num_requests = sum(item.lost for item in items), sum(item.requests for item in items)
         rows.append(
             [
                 how,
@@ -111,7 +111,7 @@ def _ways(report: ChaosReport) -> str:
                 str(sum(not item.is_healed for item in items)),
                 number(median(times)) if times else "-",
                 f"{number(longest.without_service_s)} ({longest.victim})" if times else "-",
-                f"{lost} of {asked}",
+                f"{lost} of {num_requests}",
             ]
         )
     header = ["fault", "processes", "restarts", "s without service, median", "longest", "lost"]
@@ -123,7 +123,7 @@ def _strike(item: Strike | None) -> tuple[str, str]:
         return "-", "-"
     return (
         number(item.without_service_s) if item.is_healed else "restart",
-        f"{item.lost} of {item.asked}",
+        f"{item.lost} of {item.requests}",
     )
 
 

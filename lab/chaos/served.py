@@ -143,8 +143,8 @@ class Serve:
         assert self._process is not None and self._process.stdout is not None
         async for line in self._process.stdout:
             for name, pattern in _LINES.items():
-                if found := pattern.search(line.decode()):
-                    self._said[name] = found[1]
+                if match := pattern.search(line.decode()):
+                    self._said[name] = match[1]
             if len(self._said) == len(_LINES):
                 is_ready.set()
         is_ready.set()

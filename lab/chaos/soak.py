@@ -49,7 +49,7 @@ class Soak:
 class SoakReport:
     header: Flat[Header]
     counts: Mapping[str, Mapping[str, int]]
-    """What became of the requests of each client: asked, and COLUMNS."""
+    """What became of the requests of each client: their number, and COLUMNS."""
     killed: Sequence[str]
     restarts: int
     first_losses: Sequence[str]
@@ -57,7 +57,7 @@ class SoakReport:
     @property
     def lost(self) -> int:
         """Answers of stateless requests that never came."""
-        return sum(found["lost"] for kind, found in self.counts.items() if kind != LIVE)
+        return sum(outcomes["lost"] for request, outcomes in self.counts.items() if request != LIVE)
 
 
 def run(soak: Soak) -> SoakReport:
@@ -94,7 +94,7 @@ class _Soaking:
         """Ask and kill until the time is over."""
         async with Honest(self._serve.addresses) as honest:
             await honest.learn(CLIENTS)
-            clients = [asyncio.create_task(self._client(honest, kind)) for kind in CLIENTS]
+            clients = [asyncio.create_task(self._client(honest, request)) for request in CLIENTS]
             await self._kill()
             await asyncio.gather(*clients)
         return SoakReport(
@@ -105,19 +105,21 @@ class _Soaking:
             first_losses=self._losses[:10],
         )
 
-    async def _client(self, honest: Honest, kind: str) -> None:
-        counts = self._counts[kind] = Counter(dict.fromkeys(("asked", *COLUMNS), 0))
+    async def _client(self, honest: Honest, request: str) -> None:
+        counts = self._counts[request] = Counter(dict.fromkeys(("requests", *COLUMNS), 0))
         while time.monotonic() < self._until and self._serve.is_running:
-            counts["asked"] += 1
-            asked = await honest.ask(kind)
-            found = asked.outcome if asked.outcome in ("right", "busy") else "lost"
-            if found == "lost":
+            counts["requests"] += 1
+            reply = await honest.ask(request)
+            result = reply.outcome if reply.outcome in ("right", "busy") else "lost"
+            if result == "lost":
                 await asyncio.sleep(AGAIN_AFTER_S)
-                again = await honest.ask(kind)
-                found = "again" if again.outcome == "right" else "lost"
-                if found == "lost":
-                    self._losses.append(f"{kind}: {asked.outcome:.160}; then {again.outcome:.160}")
-            counts[found] += 1
+                again = await honest.ask(request)
+                result = "again" if again.outcome == "right" else "lost"
+                if result == "lost":
+                    self._losses.append(
+                        f"{request}: {reply.outcome:.160}; then {again.outcome:.160}"
+                    )
+            counts[result] += 1
             await asyncio.sleep(PAUSE_S)
 
     async def _kill(self) -> None:
@@ -138,8 +140,11 @@ class _Soaking:
 
 
 def markdown(report: SoakReport) -> str:
-    names = ("asked", *COLUMNS)
-    rows = [[kind, *(str(found[name]) for name in names)] for kind, found in report.counts.items()]
+    names = ("requests", *COLUMNS)
+    rows = [
+        [request, *(str(outcomes[name]) for name in names)]
+        for request, outcomes in report.counts.items()
+    ]
     seconds = report.header.settings["seconds"]
     assert isinstance(seconds, int)
     parts = [

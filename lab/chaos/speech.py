@@ -39,8 +39,8 @@ def speech() -> NDArray[np.float32]:
     """Return the recording, FP32 [samples] at 16 kHz."""
     samples, rate = soundfile.read(SPEECH, dtype="float32", frames=round(SECONDS * RATE))
     assert rate == RATE
-    found: NDArray[np.float32] = samples
-    return found
+    recording: NDArray[np.float32] = samples
+    return recording
 
 
 @cache

@@ -119,37 +119,37 @@ def _built(long_s: float) -> End:
 
 def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> RuleFigures:
     """Return what a rule does to turns next to silence alone; `delay` is a field of `Figures`."""
-    found = figures(judging, rule)
+    result = figures(judging, rule)
     return RuleFigures(
         rule=name,
         delay=delay.removesuffix("_s"),
-        judged=found,
-        silence_cuts=cuts_of_silence(judging, getattr(found, delay), delay),
+        judged=result,
+        silence_cuts=cuts_of_silence(judging, getattr(result, delay), delay),
     )
 
 
 def _signals(benchmark: EndpointsBenchmark) -> list[Signals]:
-    listener, found = Listener(), list[Signals]()
+    listener, all_signals = Listener(), list[Signals]()
     made = made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)
     with progress("turns", benchmark.turns * len(benchmark.sources)) as bar:
         for turn in made:
-            found += listener.signals(turn)
+            all_signals += listener.signals(turn)
             bar.update()
-    return found
+    return all_signals
 
 
 def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
     made = [*made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)]
-    asked = [{**options, **benchmark.options} for options in SERVED]
-    with server_url(benchmark.url, asked, live=True) as url:
+    requests = [{**options, **benchmark.options} for options in SERVED]
+    with server_url(benchmark.url, requests, live=True) as url:
         header = header.with_triton(triton_version(url))
-        asyncio.run(spoken(url, made[:2], asked[-1], 1))  # warms up
-        found = [asyncio.run(spoken(url, made, item, benchmark.streams)) for item in asked]
+        asyncio.run(spoken(url, made[:2], requests[-1], 1))  # warms up
+        results = [asyncio.run(spoken(url, made, item, benchmark.streams)) for item in requests]
     return EndpointsReport(
         header=header,
         turns=len(made),
         audio_s=round(sum(len(turn.waveform) for turn in made) / SAMPLE_RATE, 1),
-        served=found,
+        served=results,
     )
 
 

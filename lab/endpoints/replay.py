@@ -38,7 +38,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Signs beside silence, as one number."""
+    """Signs next to silence, as one number."""
 
     score: Callable[[Signals], float]
     asked_s: float
@@ -92,10 +92,10 @@ def signs(item: Signs, threshold: float, long_s: float) -> End:
 def figures(turns: Sequence[Turn], end: End) -> Figures:
     cuts, delays = 0, []
     for turn in turns:
-        ended = {place: end(pause) for place, pause in enumerate(turn)}
+        ended = {index: end(pause) for index, pause in enumerate(turn)}
         cuts += any(
-            pause.kind == "inside" and ended[place] <= pause.quiet_s
-            for place, pause in enumerate(turn)
+            pause.position == "inside" and ended[index] <= pause.quiet_s
+            for index, pause in enumerate(turn)
         )
         delays.append(ended[len(turn) - 1])
     return Figures(cuts / len(turns), float(np.median(delays)), float(np.mean(delays)))
@@ -114,10 +114,10 @@ def chosen(turns: Sequence[Turn], item: Signs, most_s: float, delay: str) -> End
     scores = [item.score(turn[-1]) for turn in turns]
     thresholds = sorted({float(np.quantile(scores, share)) for share in SHARES})
     rules = [signs(item, *setting) for setting in product(thresholds, LONG_S)]
-    found = [(figures(turns, rule), rule) for rule in rules]
-    fitting = [(made.cuts, getattr(made, delay), place) for place, (made, _) in enumerate(found)]
+    tried = [(figures(turns, rule), rule) for rule in rules]
+    fitting = [(made.cuts, getattr(made, delay), index) for index, (made, _) in enumerate(tried)]
     fitting = [entry for entry in fitting if entry[1] <= most_s]
-    return found[min(fitting)[2]][1] if fitting else None
+    return tried[min(fitting)[2]][1] if fitting else None
 
 
 def cuts_of_silence(turns: Sequence[Turn], delay_s: float, delay: str) -> float:

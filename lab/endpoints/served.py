@@ -48,15 +48,15 @@ async def spoken(
 
         load = await closed_loop(send, len(turns), streams)
     outcomes = sorted(load.outcomes, key=lambda item: item.index)
-    found = [item.answer for item in outcomes if item.answer is not None]
-    if len(found) < len(turns):
+    answers = [item.answer for item in outcomes if item.answer is not None]
+    if len(answers) < len(turns):
         raise BenchError(next(item.error for item in outcomes if item.error))
     return ServedFigures(
         options,
         len(turns),
-        sum(item.is_cut for item in found) / len(turns),
-        float(np.median([item.delay_s for item in found])),
-        float(np.mean([item.delay_s for item in found])),
+        sum(item.is_cut for item in answers) / len(turns),
+        float(np.median([item.delay_s for item in answers])),
+        float(np.mean([item.delay_s for item in answers])),
     )
 
 
@@ -72,6 +72,6 @@ async def _speak(client: AsyncClient, turn: MadeTurn, options: Mapping[str, Any]
                 delay_s = min(delay_s, time.perf_counter() - begun - last)
         final = await stream.finish()
     ends = [item.end for item in final.segments if item.endpoint == "silence"]
-    starts = [item.start / SAMPLE_RATE for item in turn.pauses if item.kind == "inside"]
+    starts = [item.start / SAMPLE_RATE for item in turn.pauses if item.position == "inside"]
     is_cut = any(start <= end < start + PAD_S for start in starts for end in ends)
     return _Spoken(is_cut, delay_s)

@@ -109,8 +109,10 @@ class GrowthReport:
     def errors(self) -> list[str]:
         """The first error of each row that has one."""
         rows = [*self.lengths, *self.concurrency]
-        found = [row.figures.error_messages[0].message for row in rows if row.figures.errors]
-        return found + [row.figures.error_messages[0] for row in self.streams if row.figures.errors]
+        messages = [row.figures.error_messages[0].message for row in rows if row.figures.errors]
+        return messages + [
+            row.figures.error_messages[0] for row in self.streams if row.figures.errors
+        ]
 
 
 def run(benchmark: GrowthBenchmark) -> GrowthReport:
@@ -220,8 +222,8 @@ def _streams(
         before = memory.cpu_s()
         records = asyncio.run(all_streams(url, said, live, StreamRecord))
         used_s = sum(memory.cpu_since(before).values())
-        found = figures(records, live.chunk_ms, ENGLISH_WORDS, used_s)
-    return StreamsRow(figures=found, taken=taken(found.audio_s))
+        live_run = figures(records, live.chunk_ms, ENGLISH_WORDS, used_s)
+    return StreamsRow(figures=live_run, taken=taken(live_run.audio_s))
 
 
 @contextmanager

@@ -57,18 +57,18 @@ def run(benchmark: LiveBenchmark) -> ViewerReport:
         def measured(streams: int) -> ViewedRun:
             said = scripts(samples, streams, benchmark)
             known = times.of(url, [index for script in said for index in script.utterances])
-            found = observed(url, said, benchmark, memory, ViewerRecord)
+            wer = observed(url, said, benchmark, memory, ViewerRecord)
             words = [words_of(script, known) for script in said]
-            return viewed(found.figures(scoring), found.records, words, scoring, found.cpu_s)
+            return viewed(wer.figures(scoring), wer.records, words, scoring, wer.cpu_s)
 
         runs = all_runs(measured, benchmark)
         if benchmark.has_second_pass:
             best = best_of(runs)
-            for place, item in enumerate(runs):
-                if place < len(benchmark.streams) or item is best:
+            for number, item in enumerate(runs):
+                if number < len(benchmark.streams) or item is best:
                     said = scripts(samples, item.streams, benchmark)
-                    found = offline_wer(url, said, benchmark, scoring)
-                    runs[place] = replace(item, offline_wer=found)
+                    wer = offline_wer(url, said, benchmark, scoring)
+                    runs[number] = replace(item, offline_wer=wer)
     return ViewerReport(
         header=begun.with_triton(version),
         options=RecognitionOptions.parse(benchmark.options, live=True),

@@ -125,7 +125,7 @@ def viewed(
 def _screen_wer(
     seen: Sequence[tuple[Sequence[TimedWord], Sequence[Screen]]], delay_s: float
 ) -> float | None:
-    errors = sum(screen_errors(spoken, found, delay_s) for spoken, found in seen)
+    errors = sum(screen_errors(spoken, shown, delay_s) for spoken, shown in seen)
     return _ratio(errors, sum(len(spoken) for spoken, _ in seen))
 
 

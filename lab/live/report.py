@@ -68,12 +68,12 @@ def _rolling(runs: Sequence[ViewedRun]) -> str:
     rows = [
         [
             str(item.streams),
-            *(str(count) for count in (found.made, found.skipped, found.refused)),
-            number(found.interval_ms, 0),
-            number(found.late_ms.mean, 0),
-            number(found.late_ms.p95, 0),
+            *(str(count) for count in (passes.made, passes.skipped, passes.refused)),
+            number(passes.interval_ms, 0),
+            number(passes.late_ms.mean, 0),
+            number(passes.late_ms.p95, 0),
         ]
         for item in runs
-        if (found := item.rolling) is not None
+        if (passes := item.rolling) is not None
     ]
     return table(columns, rows) if rows else ""

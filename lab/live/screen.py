@@ -61,21 +61,21 @@ class PrefixAligner:
         self._update(ids)
         rows = self._rows
         last = rows[len(ids)][least:]
-        row, place = len(ids), len(self._reference) - int(last[::-1].argmin())
-        while row or place:
-            here = rows[row][place]
-            if row and place:
-                is_equal = ids[row - 1] == self._reference[place - 1]
-                if here == rows[row - 1][place - 1] + (not is_equal):
-                    row, place = row - 1, place - 1
-                    yield Step(row, place, is_equal)
+        row, column = len(ids), len(self._reference) - int(last[::-1].argmin())
+        while row or column:
+            here = rows[row][column]
+            if row and column:
+                is_equal = ids[row - 1] == self._reference[column - 1]
+                if here == rows[row - 1][column - 1] + (not is_equal):
+                    row, column = row - 1, column - 1
+                    yield Step(row, column, is_equal)
                     continue
-            if row and here == rows[row - 1][place] + 1:
+            if row and here == rows[row - 1][column] + 1:
                 row -= 1
-                yield Step(row, place, is_inserted=True)
+                yield Step(row, column, is_inserted=True)
             else:
-                place -= 1
-                yield Step(None, place)
+                column -= 1
+                yield Step(None, column)
 
     def _update(self, ids: list[int]) -> None:
         """Compute the rows of the words after those that the last text shares."""
@@ -100,12 +100,12 @@ def screen_errors(reference: Sequence[TimedWord], screens: Sequence[Screen], del
     def screen_of(index: int) -> int:
         return bisect_right(times_s, reference[index].end_s + delay_s) - 1
 
-    for place, group in groupby(range(len(reference)), key=screen_of):
+    for shown, group in groupby(range(len(reference)), key=screen_of):
         judged = list(group)
         errors += len(judged)
-        if place < 0:
+        if shown < 0:
             continue
-        screen = screens[place]
+        screen = screens[shown]
         ended = bisect_left(middles_s, screen.ended_until_s)
         for step in aligner.steps_back(screen.words, ended):
             if step.reference < judged[0]:
@@ -118,4 +118,4 @@ def screen_errors(reference: Sequence[TimedWord], screens: Sequence[Screen], del
 def shared_beginning(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many of the first items of two sequences are the same."""
     pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -186,8 +186,8 @@ async def answers(
 ) -> dict[str, list[Outcome[Transcript]]]:
     warm_ups = [(samples[0], name) for name in runs]
     # Each run is the first to hear some of the utterances.
-    asked = [
-        (sample, name) for place, sample in enumerate(samples) for name in rotated([*runs], place)
+    requests = [
+        (sample, name) for number, sample in enumerate(samples) for name in rotated([*runs], number)
     ]
     async with AsyncClient(url) as client:
 
@@ -196,21 +196,21 @@ async def answers(
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
         await closed_loop(lambda index: transcribe(*warm_ups[index]), len(warm_ups), 1)
-        with progress("all runs", len(asked)) as bar:
+        with progress("all runs", len(requests)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
                 if outcome.error:
-                    path = asked[outcome.index][0].utterance.path
+                    path = requests[outcome.index][0].utterance.path
                     tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
                 bar.update()
 
             load = await closed_loop(
-                lambda index: transcribe(*asked[index]), len(asked), concurrency, show
+                lambda index: transcribe(*requests[index]), len(requests), concurrency, show
             )
-    found: dict[str, list[Outcome[Transcript]]] = {name: [] for name in runs}
+    by_run: dict[str, list[Outcome[Transcript]]] = {name: [] for name in runs}
     for outcome in load.outcomes:
-        found[asked[outcome.index][1]].append(outcome)
-    return found
+        by_run[requests[outcome.index][1]].append(outcome)
+    return by_run
 
 
 def figures(
@@ -247,7 +247,7 @@ def markdown(report: NamesReport) -> str:
         [
             item.name,
             percent(item.recall),
-            f"{item.counts.found} of {item.counts.names}",
+            f"{item.counts.correct} of {item.counts.names}",
             percent(item.other_wer),
             str(item.counts.invented),
             number(item.latency_ratio, 2),

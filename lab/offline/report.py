@@ -110,15 +110,15 @@ def _deleted_runs(report: OfflineComparison) -> str:
     systems |= {name: item.scored.judged.deleted_runs for name, item in report.baselines.items()}
     rows = [
         [
-            Path(found.path).name,
+            Path(deleted.path).name,
             system,
-            number(found.start),
-            number(found.end),
-            str(found.end_word - found.first_word),
-            found.words,
+            number(deleted.start),
+            number(deleted.end),
+            str(deleted.end_word - deleted.first_word),
+            deleted.words,
         ]
         for system, runs in systems.items()
-        for found in runs[:MOST_RUNS]
+        for deleted in runs[:MOST_RUNS]
     ]
     left_out = "".join(
         f"\n\n{len(runs) - MOST_RUNS} more of {system} are in the JSON report."

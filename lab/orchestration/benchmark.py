@@ -44,14 +44,16 @@ LONGEST_S = 25.0
 
 
 def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()) -> list[System]:
-    served = partial(System, kind="served", has_paced=True)
+    served = partial(System, runtime="served", has_paced=True)
     conch = partial(served, models=("speech", *PATH), options=ALIKE)
-    without_vad = partial(System, kind="served")
+    without_vad = partial(System, runtime="served")
     no_vad = {**ALIKE, "vad": False}
     return [
         conch(name=CONCH),
         *(conch(name=_varied_name(settings), settings=settings) for settings in varied),
-        System(name=in_process.NAME, kind="in process", models=PATH, options=ALIKE, has_paced=True),
+        System(
+            name=in_process.NAME, runtime="in process", models=PATH, options=ALIKE, has_paced=True
+        ),
         *(
             served(
                 name=blocking(count),
@@ -103,8 +105,8 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
             taken = [offered for offered in offers if item.system.takes(offered)]
             requests = sum(requests_of(offered, len(clips)) for offered in taken)
             with progress(f"round {number + 1}, {name}", requests) as bar:
-                found = measure(item.system, clips, offers, benchmark.warmup, bar.update)
-                item.measured.append(found)
+                measured = measure(item.system, clips, offers, benchmark.warmup, bar.update)
+                item.measured.append(measured)
     served = [m.triton_version for item in rounds.values() for m in item.measured]
     by_name = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
     return OrchestrationReport(

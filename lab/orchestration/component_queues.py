@@ -123,8 +123,8 @@ def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
     queues = {}
     for model in models:
         config = read_config(model)
-        component, kind = _classes(model)
-        parameters: Any = read_parameters(kind, model_args(config))
+        component, config_type = _classes(model)
+        parameters: Any = read_parameters(config_type, model_args(config))
         instances = sum(group.count for group in config.instance_group)
         batching = config.dynamic_batching
         queues[model] = BatchingQueue(

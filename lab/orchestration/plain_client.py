@@ -49,5 +49,5 @@ class PlainClient:
             raise tensors.error(failure.status(), failure.message(), self._url) from None
         except (OSError, aiohttp.ClientError) as failure:
             raise tensors.unreachable(self._url, failure) from None
-        found: Array = answer.as_numpy(wanted)
-        return found
+        output: Array = answer.as_numpy(wanted)
+        return output

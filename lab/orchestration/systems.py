@@ -54,7 +54,7 @@ def blocking(instances: int) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     name: str
-    kind: Literal["served", "in process"]
+    runtime: Literal["served", "in process"]
     models: tuple[str, ...]
     """Models to serve or load; for a server, the entry model comes first."""
     settings: tuple[Setting, ...] = ()
@@ -102,7 +102,7 @@ def measure(
     on_answer: Callable[[], object],
 ) -> Measured:
     taken = [offered for offered in offers if system.takes(offered)]
-    if system.kind == "served":
+    if system.runtime == "served":
         return _served(system, clips, taken, warmup, on_answer)
     job = in_process.Job(
         paths=tuple(str(clip.path) for clip in clips),
@@ -111,12 +111,12 @@ def measure(
         offers=taken,
         warmup=warmup,
     )
-    found, memory_mb = in_process.measure(job, on_answer)
+    measured, memory_mb = in_process.measure(job, on_answer)
     runs = [
-        SystemRun(offered, run.load, {system.kind: run.cpu_s}, run.stages)
-        for offered, run in zip(taken, found, strict=True)
+        SystemRun(offered, run.load, {system.runtime: run.cpu_s}, run.stages)
+        for offered, run in zip(taken, measured, strict=True)
     ]
-    return Measured(runs, Memory(memory_mb, {system.kind: memory_mb}))
+    return Measured(runs, Memory(memory_mb, {system.runtime: memory_mb}))
 
 
 def _served(
@@ -196,7 +196,7 @@ async def _sender(
 
         async def infer(index: int) -> str:
             waveform = clips[index % len(clips)].waveform[np.newaxis]
-            found = await plain.infer(entry, (sent, waveform), wanted)
-            return str(found[0, 0].decode())
+            output = await plain.infer(entry, (sent, waveform), wanted)
+            return str(output[0, 0].decode())
 
         yield infer

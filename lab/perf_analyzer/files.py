@@ -85,14 +85,14 @@ def write(settings: PerfAnalyzerInput) -> Written:
         made_streams.open("w", encoding="utf-8") as streams,
         progress("writing", len(paths)) as bar,
     ):
-        for place, path in enumerate(paths):
+        for index, path in enumerate(paths):
             audio = decode(path)
             samples = as_int16(audio)
             whole = encoded(path) if settings.send == "file" else chunk(samples, audio)
             pieces = cut(samples, audio.sample_rate, settings.chunk_ms)
             steps = [chunk(piece, audio) for piece in pieces]
             for file, entry in ((recordings, whole), (streams, steps)):
-                file.write(f"{',' if place else BEGIN}\n{json.dumps(entry)}")
+                file.write(f"{',' if index else BEGIN}\n{json.dumps(entry)}")
             chunks += len(steps)
             seconds += audio.duration_s
             bar.update()
@@ -103,13 +103,13 @@ def write(settings: PerfAnalyzerInput) -> Written:
 
 def recordings_in(inputs: Sequence[Path]) -> list[Path]:
     """Return the audio files, with those of manifests in place of the manifests."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in inputs:
         listed = read_manifest(path) if path.suffix == ".tsv" else [Utterance(path, "")]
-        found += [utterance.path for utterance in listed]
-    if not found:
+        paths += [utterance.path for utterance in listed]
+    if not paths:
         raise BenchError(f"{' and '.join(map(str, inputs))} hold no recordings")
-    return found
+    return paths
 
 
 def as_int16(audio: DecodedFile) -> NDArray[np.int16]:
@@ -155,9 +155,9 @@ def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
             )
         if isinstance(value, str) and ":" in value:
             raise OptionError(f"option '{name}' takes no colon here; sent: {value!r:.80}")
-        kind = {bool: "bool", int: "int", str: "string"}[type(value)]
-        text = str(value).lower() if kind == "bool" else value
-        flags += ["--request-parameter", f"{name}:{text}:{kind}"]
+        type_name = {bool: "bool", int: "int", str: "string"}[type(value)]
+        text = str(value).lower() if type_name == "bool" else value
+        flags += ["--request-parameter", f"{name}:{text}:{type_name}"]
     return flags
 
 

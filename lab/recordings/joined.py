@@ -92,7 +92,7 @@ class JoinedRecording:
 def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
     """Return which utterances make up each recording, and the pauses between them."""
     random = np.random.default_rng(joining.seed)
-    found: list[Group] = []
+    made: list[Group] = []
     indices: list[int] = []
     pauses_s: list[float] = []
     length_s = 0.0
@@ -105,16 +105,16 @@ def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
         indices.append(index)
         length_s += duration_s
         if length_s >= joining.seconds:
-            found.append(Group(len(found), tuple(indices), tuple(pauses_s)))
+            made.append(Group(len(made), tuple(indices), tuple(pauses_s)))
             indices, pauses_s, length_s = [], [], 0.0
     if indices and length_s >= joining.seconds / 2:
-        found.append(Group(len(found), tuple(indices), tuple(pauses_s)))
-    if not found:
+        made.append(Group(len(made), tuple(indices), tuple(pauses_s)))
+    if not made:
         raise TooLittleSpeechError(
             f"the chosen utterances make {length_s:.0f} s of recordings, less than half of one of "
             f"{joining.seconds:g} s; join fewer seconds, or choose more utterances"
         )
-    return found
+    return made
 
 
 def join(
@@ -162,17 +162,17 @@ def _silence(
 
 
 def _noise(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
-    return faded(pink_noise(end - start, random), SAMPLE_RATE) * _beside(level)
+    return faded(pink_noise(end - start, random), SAMPLE_RATE) * _background(level)
 
 
 def _music(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
-    return faded(music(start, end, SAMPLE_RATE), SAMPLE_RATE) * _beside(level)
+    return faded(music(start, end, SAMPLE_RATE), SAMPLE_RATE) * _background(level)
 
 
 _PAUSES: Mapping[Between, Pause] = {"silence": _silence, "noise": _noise, "music": _music}
 
 
-def _beside(level: float) -> np.float32:
+def _background(level: float) -> np.float32:
     return np.float32(level * amplitude(BETWEEN_DB))
 
 

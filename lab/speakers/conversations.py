@@ -77,14 +77,14 @@ class Conversation:
 def read_sources(manifest: Path, split: str) -> list[Source]:
     """Return the utterances of a split that have a speaker."""
     required = ("path", "speaker", "duration")
-    found = [
+    sources = [
         Source(manifest.parent / row["path"], row["speaker"], float(row["duration"]))
         for row in rows_of(manifest, required)
         if row.get("split") == split and row["speaker"].strip().isdigit()
     ]
-    if not found:
+    if not sources:
         raise BenchError(f"{manifest} has no utterances of split {split} with numbered speakers")
-    return found
+    return sources
 
 
 def conversation(
@@ -137,9 +137,9 @@ def conversation(
     for start, waveform in pieces:
         mixed[start : start + len(waveform)] += waveform
     level = rms(np.concatenate([waveform for _, waveform in pieces]))
-    heard, rate = _through(mixed, level, condition, random)
+    recorded, rate = _through(mixed, level, condition, random)
     ordered = sorted(turns, key=lambda turn: turn.start)
-    return Conversation(condition, heard, rate, tuple(ordered), tuple(said))
+    return Conversation(condition, recorded, rate, tuple(ordered), tuple(said))
 
 
 def overlap_share(turns: Sequence[Turn]) -> float:
@@ -178,16 +178,16 @@ def speech_spans(waveform: NDArray[np.float32], edges: tuple[int, int]) -> list[
     spoken = [(frame * VAD_FRAME_SAMPLES, (frame + 1) * VAD_FRAME_SAMPLES) for frame in frames]
     first, behind = edges
     within = [(max(first, at), min(behind, to)) for at, to in spoken if at < behind and to > first]
-    found = closed([(first, first), *within, (behind, behind)], round(PAUSE_S * SAMPLE_RATE))
-    return [(at, to) for at, to in found if to > at]
+    spans = closed([(first, first), *within, (behind, behind)], round(PAUSE_S * SAMPLE_RATE))
+    return [(at, to) for at, to in spans if to > at]
 
 
 def _fitting(sources: Sequence[Source]) -> Mapping[str, list[Source]]:
-    found: dict[str, list[Source]] = defaultdict(list)
+    by_speaker: dict[str, list[Source]] = defaultdict(list)
     for source in sources:
         if UTTERANCE_S[0] <= source.duration_s <= UTTERANCE_S[1]:
-            found[source.speaker].append(source)
-    return found
+            by_speaker[source.speaker].append(source)
+    return by_speaker
 
 
 def _levelled(waveform: NDArray[np.float32], dbfs: float) -> NDArray[np.float32]:

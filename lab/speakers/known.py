@@ -101,22 +101,24 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
         for condition in benchmark.conditions:
             random = np.random.default_rng([benchmark.seed, CONDITIONS.index(condition)])
             enrolments = [spoken_through(item.enrolment, condition, random) for item in known]
-            sounds = np.array([_sound(found) for found in answers(url, enrolments, ASKED, AT_ONCE)])
+            sounds = np.array(
+                [_sound(answer) for answer in answers(url, enrolments, ASKED, AT_ONCE)]
+            )
             for seconds in QUERIES_S:
                 length = round(seconds * SAMPLE_RATE)
-                asked = [
+                spoken_queries = [
                     (item.name, spoken_through(query[:length], condition, random))
                     for item in people
                     for query in item.queries
                 ]
-                found = answers(url, [query for _, query in asked], ASKED, AT_ONCE)
-                heard = [
+                answer = answers(url, [query for _, query in spoken_queries], ASKED, AT_ONCE)
+                cosines = [
                     sounds @ _sound(item) if item.speakers else np.zeros(len(sounds))
-                    for item in found
+                    for item in answer
                 ]
-                spoken = [name for name, _ in asked]
+                spoken = [name for name, _ in spoken_queries]
                 names = [item.name for item in known]
-                runs += shares(condition, seconds, spoken, names, np.array(heard))
+                runs += shares(condition, seconds, spoken, names, np.array(cosines))
             bar.update()
     queries_s = sum(item.query_s * item.queries for item in runs if item.threshold == THRESHOLDS[0])
     return KnownReport(header=header, audio_s=round(queries_s, 1), runs=runs)
@@ -135,11 +137,11 @@ def shares(
     """
     best, nearest = cosines.max(axis=1), cosines.argmax(axis=1)
     is_known = np.array([who in known for who in spoken])
-    is_own = np.array([known[place] == who for place, who in zip(nearest, spoken, strict=True)])
-    found = []
+    is_own = np.array([known[index] == who for index, who in zip(nearest, spoken, strict=True)])
+    by_threshold = []
     for threshold in THRESHOLDS:
         is_named = best >= threshold
-        found.append(
+        by_threshold.append(
             NameShares(
                 condition=condition,
                 query_s=seconds,
@@ -151,7 +153,7 @@ def shares(
                 strangers_named=round(float(is_named[~is_known].mean()), 4),
             )
         )
-    return found
+    return by_threshold
 
 
 def _people(benchmark: KnownBenchmark) -> list[Person]:
@@ -192,8 +194,8 @@ def _person(name: str, sources: Sequence[Source]) -> Person:
     return Person(name, enrolment, queries)
 
 
-def _sound(found: Transcript) -> Waveform:
-    return embedding_of(str(found.speakers[0].embedding))
+def _sound(transcript: Transcript) -> Waveform:
+    return embedding_of(str(transcript.speakers[0].embedding))
 
 
 def markdown(report: KnownReport) -> str:

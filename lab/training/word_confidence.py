@@ -50,8 +50,8 @@ def main() -> None:
             # The whole list, because the confidences come from it.
             size = {"nbest": 1, "beam_size": 5} if preset == "fast" else WHOLE_LIST
             options = {"decoder": args.decoder, "accuracy": preset, "word_timestamps": True, **size}
-            found = answers(url, sent, options, IN_FLIGHT)
-            report(preset, utterances, found, fits=args.fit and preset != "fast")
+            transcripts = answers(url, sent, options, IN_FLIGHT)
+            report(preset, utterances, transcripts, fits=args.fit and preset != "fast")
 
 
 def report(
@@ -95,14 +95,14 @@ def right_words(words: Sequence[str], reference: str) -> list[bool | None]:
     parts = [ENGLISH_WORDS.tokens(word) for word in words]
     hypothesis = [part for item in parts for part in item]
     owners = [index for index, item in enumerate(parts) for _ in item]
-    found: list[bool | None] = [bool(item) or None for item in parts]
+    judged: list[bool | None] = [bool(item) or None for item in parts]
     if hypothesis:
         output = jiwer.process_words(ENGLISH_WORDS.normalized(reference), " ".join(hypothesis))
         for chunk in output.alignments[0]:
             if chunk.type != "equal":
                 for position in range(chunk.hyp_start_idx, chunk.hyp_end_idx):
-                    found[owners[position]] = False
-    return found
+                    judged[owners[position]] = False
+    return judged
 
 
 def area(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:

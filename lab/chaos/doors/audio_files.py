@@ -39,28 +39,28 @@ class Damage:
     """Name of a file that follows."""
 
     def data(self) -> bytes:
-        places = random.Random(self.number)
+        rng = random.Random(self.number)
         if self.container == "noise":
-            whole = places.randbytes(4_000)
+            whole = rng.randbytes(4_000)
         elif self.container == "text":
             whole = b"#EXTM3U\nconcat:/etc/passwd\n" * 50
         else:
             whole = files()[self.container]
         if self.head:
             whole = files()[self.head][:64] + whole[64:]
-        found = bytearray(whole[: round(len(whole) * self.cut)])
-        for _ in range(self.flips if found else 0):
-            found[places.randrange(len(found))] ^= 1 << places.randrange(8)
+        damaged = bytearray(whole[: round(len(whole) * self.cut)])
+        for _ in range(self.flips if damaged else 0):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         for _ in range(self.forged):
-            at = places.randrange(min(HEAD_BYTES, len(found) + 1))
-            order = places.choice("<>")
-            found[at : at + 4] = struct.pack(f"{order}I", places.choice(NUMBERS))
+            at = rng.randrange(min(HEAD_BYTES, len(damaged) + 1))
+            order = rng.choice("<>")
+            damaged[at : at + 4] = struct.pack(f"{order}I", rng.choice(NUMBERS))
         for _ in range(self.swaps):
-            size = places.randrange(len(found) // 2 + 1)
-            one, other = places.randrange(size + 1), len(found) - size
-            first, last = found[one : one + size], found[other:]
-            found[one : one + size], found[other:] = last, first
-        return bytes(found) + (files()[self.joined] if self.joined else b"")
+            size = rng.randrange(len(damaged) // 2 + 1)
+            one, other = rng.randrange(size + 1), len(damaged) - size
+            first, last = damaged[one : one + size], damaged[other:]
+            damaged[one : one + size], damaged[other:] = last, first
+        return bytes(damaged) + (files()[self.joined] if self.joined else b"")
 
 
 @dataclass(frozen=True, slots=True)

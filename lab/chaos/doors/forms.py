@@ -64,9 +64,11 @@ def form_calls(draw: st.DrawFn) -> GatewayCall:
     body = b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
     cut = st.integers(0, len(body)).map(lambda at: body[:at])
     body = draw(mostly(st.just(body), st.one_of(cut, st.just(body.replace(b"\r\n", b"\n")))))
-    kind = f"multipart/form-data; boundary={BOUNDARY}"
+    content_type = f"multipart/form-data; boundary={BOUNDARY}"
     others = ["multipart/form-data", "multipart/mixed; boundary=x", "application/json", "a/b; c"]
-    return GatewayCall(FILES, body, {"Content-Type": draw(st.sampled_from([kind] * 12 + others))})
+    return GatewayCall(
+        FILES, body, {"Content-Type": draw(st.sampled_from([content_type] * 12 + others))}
+    )
 
 
 @st.composite
@@ -107,7 +109,7 @@ def _sessions() -> st.SearchStrategy[dict[str, Any]]:
             "noise_reduction": values(),
         },
     )
-    audio = inputs.map(lambda found: {"input": found})
+    audio = inputs.map(lambda settings: {"input": settings})
     deep = st.integers(1, 900).map(nested)
     return st.fixed_dictionaries(
         {"type": st.sampled_from(["transcription", "realtime"])},

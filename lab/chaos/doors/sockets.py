@@ -85,7 +85,7 @@ def listen_scripts(draw: st.DrawFn) -> SocketScript:
     if draw(st.integers(0, 1)) == 0:
         query = {}
     pairs = "&".join(f"{quote(name)}={quote(str(value))}" for name, value in query.items())
-    commands = st.sampled_from(COMMANDS).map(lambda kind: json.dumps({"type": kind}))
+    commands = st.sampled_from(COMMANDS).map(lambda command: json.dumps({"type": command}))
     texts = mostly(commands, st.one_of(_json(), st.sampled_from(TEXTS)))
     frames = draw(st.lists(st.one_of(_audio(), texts), max_size=5))
     return SocketScript(f"/v1/listen?{pairs}", tuple(frames), draw(st.integers(0, 3)) > 0)
@@ -114,7 +114,7 @@ def _event() -> st.SearchStrategy[str]:
     )
     update = st.builds(lambda what: {"type": EVENTS[0], "session": what}, session)
     odd = st.builds(
-        lambda kind, value: {"type": kind, "audio": value, "session": value},
+        lambda event, value: {"type": event, "audio": value, "session": value},
         st.sampled_from(EVENTS),
         values(),
     )

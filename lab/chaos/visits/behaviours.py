@@ -69,12 +69,12 @@ class Behaviour:
         return Answer(GONE) if way.is_bent and answer.status in _CUT else answer
 
     def is_right(self, answer: Answer, learned: Learned) -> bool:
-        found = GONE if answer.status == GONE else outcome(answer)
-        if found == REFUSED and not answer.text.strip():
+        result = GONE if answer.status == GONE else outcome(answer)
+        if result == REFUSED and not answer.text.strip():
             return False
         if self.at_once > 1:
             return answer == learned.answer
-        return found in self.right
+        return result in self.right
 
 
 async def visited(address: str, door: Door, sent: Sent) -> Answer:

@@ -87,24 +87,24 @@ class Road:
 @asynccontextmanager
 async def road(target: str, bend: Bend | None = None, after: int = 0) -> AsyncIterator[Road]:
     taken = set[asyncio.Task[None]]()
-    found = Road(target, bend, after)
+    made = Road(target, bend, after)
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         taken.add(task)
         try:
-            await found.take(reader, writer)
+            await made.take(reader, writer)
         except asyncio.CancelledError:
             pass  # the road ends; asyncio would report it
         finally:
-            for one in (writer, *found._sockets):
+            for one in (writer, *made._sockets):
                 one.close()
 
     server = await asyncio.start_server(take, "127.0.0.1", 0, limit=BUFFER_BYTES)
-    found.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    made.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield found
+        yield made
     finally:
         server.close()
         for task in taken:

@@ -59,10 +59,10 @@ def augmented(
         waveform = soxr.resample(waveform, SAMPLE_RATE * speed, SAMPLE_RATE, quality="LQ")
     if rng.random() < config.reverb_chance:
         waveform = reverberated(waveform, rng)
-    kind = rng.random()
-    if kind < config.noise_chance:
+    chance = rng.random()
+    if chance < config.noise_chance:
         waveform = mixed(waveform, coloured_noise(len(waveform), rng), config, rng)
-    elif kind < config.noise_chance + config.babble_chance:
+    elif chance < config.noise_chance + config.babble_chance:
         babble = np.sum(
             [looped(other(), len(waveform), rng) for _ in range(rng.integers(2, 6))], axis=0
         )

@@ -138,9 +138,9 @@ def difference(model: CtcModel, path: Path) -> float:
         with torch.inference_mode():
             expected, cache = model.step(features, lens, cache)
         feed = {"features": features.numpy(), "lens": lens.numpy(), **feeds}
-        found, *caches = session.run(None, feed)
+        log_probs, *caches = session.run(None, feed)
         feeds = dict(zip(CACHES, caches, strict=True))
-        worst = max(worst, float(np.abs(np.exp(found) - expected.exp().numpy()).max()))
+        worst = max(worst, float(np.abs(np.exp(log_probs) - expected.exp().numpy()).max()))
     return worst
 
 

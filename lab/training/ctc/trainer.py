@@ -166,10 +166,10 @@ class Trainer:
         self.model.eval()
         rates = []
         for chunk in (0, STREAMING_CHUNK):
-            found = log_probs_of(
+            log_probs = log_probs_of(
                 self.model, self.dev.waveforms, chunk_frames=chunk, left_frames=STREAMING_LEFT
             )
-            rate = word_error_rate(self.dev.texts, greedy_texts(found, self.units))
+            rate = word_error_rate(self.dev.texts, greedy_texts(log_probs, self.units))
             rates.append(percent(rate))
         self._log(f"dev WER, greedy: full context {rates[0]} %, 640 ms {rates[1]} %")
 

@@ -72,9 +72,9 @@ class Front(nn.Module):
         output_lens = (samples + (frame - 1)) // frame
         steps = torch.arange(HISTORY + output_lens.max() * frame) - HISTORY  # type: ignore[call-overload]
         ends = torch.cumsum(samples, 0)
-        places = (ends - samples)[:, None] + steps
+        indices = (ends - samples)[:, None] + steps
         is_inside = (steps >= 0) & (steps < samples[:, None])
-        rows = torch.where(is_inside, waveform[torch.where(is_inside, places, 0)], 0.0)
+        rows = torch.where(is_inside, waveform[torch.where(is_inside, indices, 0)], 0.0)
         real, imaginary = F.conv1d(rows[:, None], self.waves, stride=FRAME_SHIFT).chunk(2, 1)
         mel = self.filters @ (real**2 + imaginary**2)
         features = (torch.log10(mel.clamp(min=STREAMING_FLOOR)) + 4.0) / 4.0

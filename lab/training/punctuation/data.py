@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from conch.families.punctuation.model import CAPITAL, MARKS, UNKNOWN, UPPER, Vocabulary, plain
-from lab.training.punctuation.written import Heard, words_of_line
+from lab.training.punctuation.written import PrintedWord, words_of_line
 
 LENGTHS = (12, 24, 48, 96)
 """Longest windows of a batch, in words."""
@@ -33,17 +33,17 @@ class Corpus(NamedTuple):
     """Where sentences begin."""
 
 
-def read_lines(paths: Sequence[Path]) -> list[list[Heard]]:
+def read_lines(paths: Sequence[Path]) -> list[list[PrintedWord]]:
     return [words_of_line(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def vocabulary_of(lines: Sequence[Sequence[Heard]], size: int, least: int = 3) -> Vocabulary:
+def vocabulary_of(lines: Sequence[Sequence[PrintedWord]], size: int, least: int = 3) -> Vocabulary:
     """Return the most frequent words that stand at least `least` times in the texts."""
     counts = Counter(plain(item.word) for line in lines for item in line)
     return Vocabulary([word for word, count in counts.most_common(size) if count >= least])
 
 
-def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[str]]:
+def cased_forms(lines: Sequence[Sequence[PrintedWord]]) -> tuple[dict[str, str], set[str]]:
     """Return what the case of a word's first letter does not show.
 
     Returns:
@@ -55,9 +55,9 @@ def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[s
         for item in line:
             forms.setdefault(item.word.lower(), Counter())[item.word] += 1
     inside, capitals = {}, set()
-    for word, found in forms.items():
-        form, count = found.most_common(1)[0]
-        if 2 * count <= found.total() or form[1:].islower() or len(word) < 2:
+    for word, counts in forms.items():
+        form, count = counts.most_common(1)[0]
+        if 2 * count <= counts.total() or form[1:].islower() or len(word) < 2:
             continue
         if form.isupper():
             capitals.add(word)
@@ -67,7 +67,7 @@ def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[s
 
 
 def corpus_of(
-    lines: Sequence[Sequence[Heard]], vocabulary: Vocabulary, capitals: set[str]
+    lines: Sequence[Sequence[PrintedWord]], vocabulary: Vocabulary, capitals: set[str]
 ) -> Corpus:
     """Return texts as numbers. Shouted words count as words with or without a capital."""
     items = [item for line in lines for item in line]
@@ -124,7 +124,7 @@ def batches(corpus: Corpus, words: int, unknown: float, wrong: float, seed: int)
             cases[row, here] = corpus.cases[start:end]
         hidden = (generator.random((rows, longest)) < unknown) & (marks >= 0)
         features[:, :, 0][hidden] = UNKNOWN
-        heard = (generator.random((rows, longest)) < wrong) & (marks >= 0)
-        features[heard] = corpus.features[generator.integers(0, total, int(heard.sum()))]
-        cases[heard] = -100
+        misheard = (generator.random((rows, longest)) < wrong) & (marks >= 0)
+        features[misheard] = corpus.features[generator.integers(0, total, int(misheard.sum()))]
+        cases[misheard] = -100
         yield Batch(*map(torch.from_numpy, (features, marks, cases)))

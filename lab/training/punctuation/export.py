@@ -87,9 +87,9 @@ def difference(model: Punctuation, path: Path) -> float:
     features = np.random.default_rng(0).integers(1, size, shape, dtype=np.int32)
     with torch.inference_mode():
         expected = model(torch.from_numpy(features)).softmax(-1).numpy()
-    found = session.run(None, {"features": features})[0]
-    found = torch.from_numpy(found).softmax(-1).numpy()
-    return float(np.abs(found - expected).max())
+    probs = session.run(None, {"features": features})[0]
+    probs = torch.from_numpy(probs).softmax(-1).numpy()
+    return float(np.abs(probs - expected).max())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A gateway in a process of its own, with all its ports and the limits that a test gives it.
 
-`python -m lab.chaos.visits.places` runs one until its standard input ends; `gateway_with` does so.
+As a program it runs until its standard input ends; `gateway_with` starts it.
 """
 
 import json
@@ -24,7 +24,7 @@ ANY_PORT = ("127.0.0.1", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class GatewayAddresses:
     """Where a gateway listens, as `host:port`."""
 
     http: str
@@ -48,7 +48,7 @@ class Places:
 
 
 @contextmanager
-def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[Places]:
+def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[GatewayAddresses]:
     """Yield where a gateway in front of a server listens; its log goes to a file.
 
     `settings` are those of `GatewayConfig`, with `times` as those of `Times`.
@@ -64,7 +64,7 @@ def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[Places]:
         try:
             said = process.stdout.readline()
             assert said, f"the gateway did not start: {log.read_text()}"
-            yield Places(**json.loads(said))
+            yield GatewayAddresses(**json.loads(said))
         finally:
             process.stdin.close()
 
