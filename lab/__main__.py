@@ -34,7 +34,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "same-text": ("lab.baselines.same_text", "a folder in Conch and in its authors' runtime"),
     "sherpa-onnx-live": ("lab.baselines.sherpa_onnx_live", "live streams to sherpa-onnx's server"),
     "zipformer": ("lab.zipformer", "write a transducer of full size, with random weights"),
-    "gpu-check": ("lab.gpu_check", "texts down every path, compared with those of another server"),
 }
 """The module of each command, whose `COMMAND` it is, and what the list of commands says of it."""
 

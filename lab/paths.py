@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -72,6 +73,8 @@ class PathsBenchmark(Choice):
     url: str | None = None
     warmup: int = 4
     paths: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: PATHS)
+    reference: Path | None = None
+    """The JSON of an earlier run, as that of a server on a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,10 @@ class PathFigures:
     options: RecognitionOptions
     load: str
     figures: Flat[RunFigures]
+    texts: Mapping[str, str]
+    """By the name of a recording, of those that were answered."""
+    differ: int | None = None
+    """Texts that are not those of the reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +101,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
     samples = load_samples(utterances, "waveform")
     header = lab_header("paths", benchmark)
     offered = Offer(concurrency=benchmark.concurrency)
+    reference = _texts_of(benchmark.reference) if benchmark.reference else None
     measured = []
     with server_of(benchmark.url) as (url, _):
         header = header.with_triton(triton_version(url))
@@ -108,21 +116,40 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
                     title=name,
                 )
             )
+            texts = {
+                samples[item.index].utterance.path.name: item.answer.text
+                for item in load.outcomes
+                if item.answer is not None
+            }
+            known = None if reference is None else reference.get(name, {})
             measured.append(
                 PathFigures(
                     name=name,
                     options=RecognitionOptions.parse(options),
                     load=offered.load,
                     figures=run_figures(samples, load),
+                    texts=texts,
+                    differ=None if known is None else differing(texts, known),
                 )
             )
     return PathsReport(header=header, paths=measured)
 
 
+def _texts_of(file: Path) -> Mapping[str, Mapping[str, str]]:
+    return {path["name"]: path["texts"] for path in json.loads(file.read_text("utf-8"))["paths"]}
+
+
+def differing(texts: Mapping[str, str], reference: Mapping[str, str]) -> int:
+    """Return how many texts another run has otherwise, or not at all."""
+    return sum(text != reference.get(name) for name, text in texts.items())
+
+
 def markdown(report: PathsReport) -> str:
-    first = report.paths[0].figures
-    sources = list(first.accuracy.wer_by_source)
+    first = report.paths[0]
+    sources = list(first.figures.accuracy.wer_by_source)
     columns = ["path", "RTFx", "p50 ms", "p99 ms", "WER %", *sources]
+    is_compared = first.differ is not None
+    columns += ["texts that differ"] * is_compared
     rows = [
         [
             path.name,
@@ -131,10 +158,11 @@ def markdown(report: PathsReport) -> str:
             number(path.figures.latency_ms.p99, 0),
             percent(path.figures.accuracy.wer),
             *(percent(path.figures.accuracy.wer_by_source.get(source)) for source in sources),
+            *([str(path.differ)] if is_compared else []),
         ]
         for path in report.paths
     ]
-    where = origin(report.header, f"{first.utterances} utterances", first.audio_s)
+    where = origin(report.header, f"{first.figures.utterances} utterances", first.figures.audio_s)
     clients = f"closed loop, {report.header.settings['concurrency']} clients"
     lines = [f"`{report.header.command}`", table(columns, rows), f"{clients}; {where}"]
     return "\n\n".join(lines) + "\n"
@@ -186,11 +214,13 @@ COMMAND = Command(
     epilog="""
 examples:
   python -m lab paths --manifest speech/manifest.tsv --split dev --plot paths.png
+  python -m lab paths --manifest calls.tsv --url gpu-box:8000 --reference cpu.json
   python -m lab paths --manifest calls.tsv --path fast:decoder=ctc:beam_size=1 --path best
 """,
     flags=LIMIT
     + """
 --concurrency N=4  clients at once
+--reference FILE   the JSON of another run: count the texts that differ
 --plot FILE.png    WER against RTFx
 """
     + URL,

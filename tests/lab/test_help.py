@@ -9,12 +9,12 @@ from lab.__main__ import build_parser
 COMMANDS = (
     *("offline", "live", "paths", "names", "speakers", "synthesis", "endpoints", "orchestration"),
     *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "cost"),
-    *("memory", "in-flight", "same-text", "sherpa-onnx-live", "zipformer", "gpu-check"),
+    *("memory", "in-flight", "same-text", "sherpa-onnx-live", "zipformer"),
 )
 
 NO_MANIFEST = (
     *("gateway", "fairness", "chaos", "bulk", "perf-analyzer-input", "cost", "memory"),
-    *("zipformer", "gpu-check"),
+    "zipformer",
 )
 
 
