@@ -158,7 +158,6 @@ def _cpu_s(process: psutil.Process) -> float:
 
 @contextmanager
 def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
-    """Run `conch gateway` in front of a server; yield its address and its process."""
     command = [sys.executable, "-m", "conch.cli", "gateway", "--url", server_url]
     # The caller's own keys would lock it.
     environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "CONCH_API_KEYS": ""}
@@ -261,7 +260,6 @@ async def _listen(
     rate: int,
     delay_s: float,
 ) -> None:
-    """Send a stream through the gateway, and hear it to its end."""
     query = {"encoding": "pcm16", "sample_rate": str(rate)}
     async with session.ws_connect(f"{url}/v1/listen", params=query) as socket:
         await socket.receive_json()

@@ -175,7 +175,6 @@ def _state(net: Network, name: str, *shape: int | str) -> State:
 
 
 def _states(net: Network, number: int, stack: Stack) -> dict[str, State]:
-    """Declare what a layer keeps."""
     left, before = LEFT // stack.down, stack.kernel // 2
     shapes: dict[str, tuple[int | str, ...]] = {
         "key": (left, "N", QUERY * stack.heads),

@@ -92,7 +92,6 @@ async def _timed(client: AsyncClient, milliseconds: int) -> Answer:
 
 
 async def _half_sent(target: Target, port: str) -> asyncio.StreamWriter:
-    """Send half of a body and return the connection, which stays open."""
     if port == "http":
         address, path = target.addresses.http, "/v2/models/speech/infer"
         content_type = "application/json"

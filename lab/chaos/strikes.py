@@ -107,7 +107,6 @@ def _rights(replies: Sequence[Reply], since: float) -> int:
 
 
 def _rights_in_a_row(replies: Sequence[Reply], since: float) -> bool:
-    """Return whether the last three requests that were sent since then came right."""
     sent = sorted(
         (item for item in replies if item.sent_at >= since), key=lambda item: item.sent_at
     )

@@ -286,7 +286,6 @@ def _without_list(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _counterpart(name: str, runs: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the run with the same options but no list, or None."""
     if runs[name].keys().isdisjoint(LISTED):
         return None
     wanted = _without_list(runs[name])

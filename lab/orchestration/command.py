@@ -24,7 +24,6 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def _folder(text: str) -> Path:
-    """Return the name of a folder, which is created if it is missing."""
     path = Path(text)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -171,7 +171,6 @@ def _cpu(rounds: Sequence[SystemRun], audio_s: float) -> dict[str, float]:
 
 
 def _orchestration_share(system: System, rounds: Sequence[SystemRun]) -> float | None:
-    """Return the fraction of a server's CPU that is not spent in components' processes."""
     if system.runtime != "served":
         return None
     cpu_s: dict[str, float] = {}
@@ -240,7 +239,6 @@ def _load_ratio(own: LoadFigures, their: LoadFigures) -> LoadRatio:
 
 
 def _entry_mb(figures: SystemFigures) -> list[float | None]:
-    """Return, by round, the memory of the entry model's processes, if there is one."""
     entry = next(iter(figures.models), "")
     return [memory.get(entry) for memory in figures.memory_by_process_mb_rounds]
 

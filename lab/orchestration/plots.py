@@ -87,7 +87,6 @@ def _stages(systems: Systems, path: Path) -> Path:
 
 
 def _parts(bars: Mapping[str, LoadFigures], names: list[str]) -> dict[str, list[float]]:
-    """Return the widths of each part of the bars: components, waiting, and the rest."""
     stages = [bars[name].stages for name in names]
     components = dict.fromkeys(name for run in bars.values() for name in run.stages)
     parts = {

@@ -180,7 +180,6 @@ async def _warm_up(url: str, system: System, clips: Sequence[Clip], requests: in
 async def _sender(
     url: str, system: System, clips: Sequence[Clip], connections: int
 ) -> AsyncIterator[Sender]:
-    """Yield a function that sends the clip of an index and returns its text."""
     entry = system.models[0]
     if entry == "speech":
         async with AsyncClient(url, connections=connections) as speech:

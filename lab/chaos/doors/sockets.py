@@ -129,7 +129,6 @@ def _json() -> st.SearchStrategy[str]:
 
 @cache
 def _audio() -> st.SearchStrategy[bytes]:
-    """Return up to half a second of samples, parts of files, and mere bytes."""
     pcm = (speech()[:8_000] * 32_767).astype(np.int16).tobytes()
     return st.one_of(
         st.integers(0, len(pcm)).map(lambda at: pcm[:at]),
