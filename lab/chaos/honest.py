@@ -1,7 +1,6 @@
 """Honest requests: their texts before the campaign, and whether they still come word for word."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -9,13 +8,16 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 
-import aiohttp
 import numpy as np
 
 from conch.client import AsyncClient
+from conch.gateway.doors import LISTEN as LISTEN_DOOR
+from conch.gateway.doors import TRANSCRIPTIONS, Door
 from conch.wire.errors import ConchError, DeadlineError, OverloadedError
 from lab.chaos.doors.target import PATIENCE_S, Addresses, Target
 from lab.chaos.speech import RATE, speech, wav_file
+from lab.chaos.visits.behaviours import visited
+from lab.chaos.visits.sent import Sent, live
 
 PAUSE_S = 0.4
 """Seconds between two honest requests next to hostile ones."""
@@ -97,7 +99,6 @@ class Honest:
         enter = self._clients.enter_async_context
         self._http = await enter(AsyncClient(f"http://{self._addresses.http}"))
         self._grpc = await enter(AsyncClient(f"grpc://{self._addresses.grpc}"))
-        self._session = await enter(aiohttp.ClientSession())
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -120,7 +121,7 @@ class Honest:
             outcome = "busy"
         except TimeoutError:
             outcome = f"no answer within {patience_s:g} s"
-        except (ConchError, aiohttp.ClientError, OSError) as error:
+        except (ConchError, OSError) as error:
             outcome = f"{type(error).__name__}: {error}"
         return Reply(request, sent_at, time.monotonic() - sent_at, outcome)
 
@@ -172,30 +173,19 @@ class Honest:
             return (await stream.finish()).text
 
     async def _file(self) -> str:
-        form = aiohttp.FormData()
-        form.add_field("file", wav_file(), filename="verse.wav", content_type="audio/wav")
-        url = f"{self._addresses.gateway}/v1/audio/transcriptions"
-        async with self._session.post(url, data=form) as response:
-            document = await response.json()
-            if response.status in (503, 504):
-                raise OverloadedError(str(document))
-            response.raise_for_status()
-            return str(document["text"])
+        return await self._visit(TRANSCRIPTIONS, Sent((wav_file(),)))
 
     async def _listen(self) -> str:
-        url = f"{self._addresses.gateway}/v1/listen?encoding=pcm16&mode=streaming"
-        pcm = (speech() * 32_767).astype("<i2").tobytes()
-        async with self._session.ws_connect(url) as socket:
-            for start in range(0, len(pcm), 2 * CHUNK):
-                await socket.send_bytes(pcm[start : start + 2 * CHUNK])
-            await socket.send_str('{"type": "close"}')
-            async for frame in socket:
-                message = json.loads(frame.data)
-                if message["type"] == "error":
-                    raise ConchError(str(message["error"]))
-                if message["type"] == "end":
-                    return str(message["text"])
-        raise ConchError(f"the session ended without its text, code {socket.close_code}")
+        return await self._visit(LISTEN_DOOR, Sent(live(speech()), {"mode": "streaming"}))
+
+    async def _visit(self, door: Door, sent: Sent) -> str:
+        """Return the text that the gateway gives."""
+        answer = await visited(self._addresses.gateway.partition("//")[2], door, sent)
+        if answer.status in ("503", "504"):
+            raise OverloadedError(str(answer))
+        if answer.status not in ("200", "1000"):
+            raise ConchError(str(answer))
+        return answer.said
 
 
 async def open_streams(target: Target) -> int:

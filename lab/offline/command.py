@@ -11,14 +11,15 @@ from conch.cli.bench_arguments import (
     add_server,
     offered_of,
     server_benchmark_of,
-    write_report,
 )
 from lab.arguments import JOINING, joining
-from lab.command import Command
-from lab.offline.benchmark import ComparisonBenchmark, run
+from lab.baselines.faster_whisper import BATCHES
+from lab.baselines.sherpa_onnx_moonshine import FORMATS
+from lab.command import Command, reporting
+from lab.offline.benchmark import ComparisonBenchmark, OfflineComparison, run
 from lab.offline.report import markdown
 
-NAMES = "faster-whisper,faster-whisper-batched,sherpa-onnx-moonshine,sherpa-onnx-moonshine-onnx"
+NAMES = ",".join([*BATCHES, *FORMATS])
 BASELINE = f"""
 --baseline {{{NAMES}}}  measure this too, on the same recordings, in one process: with the weights
                         of the server's Whisper (batched decodes 8 segments of a recording at once),
@@ -27,8 +28,8 @@ BASELINE = f"""
 """
 
 
-def run_command(args: argparse.Namespace) -> int:
-    report = run(
+def _measured(args: argparse.Namespace) -> OfflineComparison:
+    return run(
         ComparisonBenchmark(
             **server_benchmark_of(args),
             **offered_of(args),
@@ -37,9 +38,11 @@ def run_command(args: argparse.Namespace) -> int:
             baseline=args.baseline,
         )
     )
-    write_report(args, report, markdown(report))
+
+
+def _has_failed(report: OfflineComparison) -> bool:
     figures = [item.judged.run.figures for item in report.runs]
-    return 1 if any(item.errors == item.utterances for item in figures) else 0
+    return any(item.errors == item.utterances for item in figures)
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +52,7 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 
 COMMAND = Command(
-    run=run_command,
+    run=reporting(_measured, markdown, has_failed=_has_failed),
     description="Do what `conch bench offline` does, of long recordings too that are joined of "
     "utterances, and next to a baseline.",
     epilog="""

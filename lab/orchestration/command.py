@@ -3,24 +3,19 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.bench_arguments import LIMIT, add_rate, distinct, write_report
+from conch.cli.bench_arguments import LIMIT, add_rate, distinct
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
-from lab.command import Command
-from lab.orchestration import benchmark, plots
+from lab.command import Command, reporting
+from lab.orchestration import plots
+from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport, run
 from lab.orchestration.report import markdown
 from lab.settings import Setting, read_settings
 
 
-def run_command(args: argparse.Namespace) -> int:
+def _measured(args: argparse.Namespace) -> OrchestrationReport:
     more = {"rates": distinct(args.rate or []), "varied": args.vary}
-    report = benchmark.run(settings_of(benchmark.OrchestrationBenchmark, args, **more))
-    write_report(args, report, markdown(report))
-    if args.plot:
-        plots.write(report.systems, args.plot)
-    return (
-        1 if any(item.errors for system in report.systems.values() for item in system.runs) else 0
-    )
+    return run(settings_of(OrchestrationBenchmark, args, **more))
 
 
 def _folder(text: str) -> Path:
@@ -40,7 +35,14 @@ def _settings(text: str) -> tuple[Setting, ...]:
 
 
 COMMAND = Command(
-    run=run_command,
+    run=reporting(
+        _measured,
+        markdown,
+        has_failed=lambda report: any(
+            run.errors for item in report.systems.values() for run in item.runs
+        ),
+        plot=lambda report, folder: plots.write(report.systems, folder),
+    ),
     description="Run the offline path over the same weights and recordings by Conch, in one "
     "process, by a blocking BLS model and by an ensemble.",
     epilog="""
