@@ -57,7 +57,6 @@ def build_parser(whole: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentP
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 for success, 1 for failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else argv
     # Each command imports what it measures by.
     args = build_parser(argv[:1]).parse_args(argv)

@@ -41,7 +41,6 @@ Costs = Mapping[str, Mapping[str, float]]
 
 
 def measured(samples: Sequence[Sample], length_s: int, count: int) -> Costs:
-    """Return the costs of `count` recordings of a length, sent by one client."""
     audio = [item.audio for item in samples if isinstance(item.audio, np.ndarray)]
     recordings = clips(joined(audio), length_s, count)
     return costs(recordings, Offer(concurrency=1), PATHS, samples, {"mode": "two_pass"})

@@ -111,7 +111,6 @@ def judged_run(measured: Measured) -> JudgedRun:
 
 
 def answered(measured: Measured) -> list[Spoken]:
-    """Return the recognised texts of the recordings without an error."""
     load: Load[Transcript] = measured.load
     scorings = scorings_of(measured)
     return [
@@ -143,7 +142,6 @@ def baseline_figures(
     options: Options,
     scorings: Sequence[Scoring],
 ) -> BaselineFigures:
-    """Return the figures of a baseline's run over utterances, compared in the same way."""
     columns = (utterances, durations_s, run.texts, scorings)
     spoken = [Spoken(*item) for item in zip(*columns, strict=True)]
     return BaselineFigures(

@@ -39,7 +39,6 @@ def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> It
 
 
 def own_repositories() -> tuple[Path, ...]:
-    """Return the repositories of the systems that Conch is compared with."""
     return tuple(sorted(path for path in REPOSITORIES.iterdir() if path.is_dir()))
 
 

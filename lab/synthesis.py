@@ -50,7 +50,6 @@ class Own:
         self._acoustic, self._vocoder = Acoustic(CONFIG), Vocoder(CONFIG)
 
     def speak(self, text: str, growth: Growth) -> FloatArray:
-        """Return the sound of a text in chunks."""
         pieces, samples = list[Array](), 0
         for sentence in sentences(text):
             (read,) = self._front([Row({"text": bytes_array([text[sentence]])})])

@@ -30,7 +30,6 @@ class Options:
 
 
 def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
-    """Return options for the weights and the compute type that a server runs."""
     compute_type = served.get("compute_type", "auto")
     return Options(
         model=served.get("model", ""),

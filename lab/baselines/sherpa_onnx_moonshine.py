@@ -35,7 +35,6 @@ class Options:
 
 
 def options_of(served: Mapping[str, str], name: str) -> Options:
-    """Return options for the weights of a server, by its moonshine_encoder's `parameters`."""
     return Options(model=served.get("model", ""), format=FORMATS[name])
 
 

@@ -164,7 +164,7 @@ class Running:
             await self._up(phase)
 
     async def end(self) -> None:
-        """Count, stop the server with live streams open, and return the seconds of the stop."""
+        """Count, stop the server with live streams open, and look for what is left."""
         assert self.report.before is not None
         self.report.after = await self._settled(self.report.before)
         self.report.failures += grown(self.report.before, self.report.after)

@@ -62,7 +62,6 @@ def segments_of(name: str) -> list[str]:
 
 
 def grown(before: Census, after: Census) -> list[str]:
-    """Return what a server holds more of than before, in words."""
     growth = []
     if after.streams > before.streams:
         growth.append(f"{after.streams} live streams are open, {before.streams} before")
@@ -103,7 +102,6 @@ def left_over(names: Iterable[str], addresses: Addresses) -> list[str]:
 
 
 def server_names(root: int) -> set[str]:
-    """Return the names of all servers among the children of a process."""
     names: set[str] = set()
     for process in psutil.Process(root).children(recursive=True):
         try:

@@ -163,5 +163,4 @@ async def can_have_small_memory() -> bool:
 
 
 def say(message: str) -> None:
-    """Show on the terminal what a campaign does."""
     print(f"chaos: {message}", file=sys.stderr, flush=True)

@@ -18,20 +18,9 @@ from conch.recognition.live.turn_end import FINISHED
 from conch.scoring.tables import number, percent, table
 from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
+from lab.endpoints import replay
 from lab.endpoints.made_turns import made_turns
-from lab.endpoints.replay import (
-    SIGNS,
-    End,
-    Figures,
-    Turn,
-    chosen,
-    cuts_of_silence,
-    figures,
-    log_odds,
-    signs,
-    silence,
-    turns_of,
-)
+from lab.endpoints.replay import End, Figures, Turn
 from lab.endpoints.served import ServedFigures, spoken
 from lab.endpoints.signals import Listener, Signals
 
@@ -88,7 +77,7 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
     if benchmark.served:
         return _served(benchmark, header)
     pauses = _signals(benchmark)
-    choosing, judging = turns_of(pauses)
+    choosing, judging = replay.turns_of(pauses)
     delays = ("median_s", "mean_s")
     built = [
         _compared(f"built, {long_s:g} s", delay, _built(long_s), judging)
@@ -97,16 +86,18 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
     ]
     tried = [
         _compared(name, delay, rule, judging)
-        for name, item in SIGNS.items()
+        for name, item in replay.SIGNS.items()
         for delay in delays
         for most_s in MOST_S
-        if (rule := chosen(choosing, item, most_s, delay))
+        if (rule := replay.chosen(choosing, item, most_s, delay))
     ]
     return EndpointsReport(
         header=header,
         turns=len(choosing) + len(judging),
         audio_s=round(sum(turn[-1].start_s for turn in (*choosing, *judging)), 1),
-        silences=[(seconds, figures(judging, silence(seconds))) for seconds in SILENCES_S],
+        silences=[
+            (seconds, replay.figures(judging, replay.silence(seconds))) for seconds in SILENCES_S
+        ],
         # Two limits may choose the same rule.
         rules=list(dict.fromkeys([*built, *tried])),
     )
@@ -114,17 +105,17 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
 
 def _built(long_s: float) -> End:
     """Return the rule of the option `semantic_endpointing`."""
-    return signs(SIGNS["smart-turn"], log_odds(FINISHED), long_s)
+    return replay.signs(replay.SIGNS["smart-turn"], replay.log_odds(FINISHED), long_s)
 
 
 def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> RuleFigures:
     """Return what a rule does to turns next to silence alone; `delay` is a field of `Figures`."""
-    result = figures(judging, rule)
+    result = replay.figures(judging, rule)
     return RuleFigures(
         rule=name,
         delay=delay.removesuffix("_s"),
         judged=result,
-        silence_cuts=cuts_of_silence(judging, getattr(result, delay), delay),
+        silence_cuts=replay.cuts_of_silence(judging, getattr(result, delay), delay),
     )
 
 

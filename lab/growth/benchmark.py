@@ -107,7 +107,6 @@ class GrowthReport:
 
     @property
     def errors(self) -> list[str]:
-        """The first error of each row that has one."""
         rows = [*self.lengths, *self.concurrency]
         messages = [row.figures.error_messages[0].message for row in rows if row.figures.errors]
         return messages + [

@@ -26,7 +26,6 @@ class Screen:
 
 
 def screens(log: Sequence[Shown], scoring: Scoring = ENGLISH_WORDS) -> Iterator[Screen]:
-    """Yield the screen after each answer of one stream, in order."""
     lines: list[tuple[str, ...]] = []
     ended_until_s = 0.0
     num_ended = 0

@@ -119,7 +119,6 @@ class InProcessComponents:
 
 
 def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
-    """Load component models as their config.pbtxt files say, each with its queue."""
     queues = {}
     for model in models:
         config = read_config(model)

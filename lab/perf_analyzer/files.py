@@ -162,7 +162,6 @@ def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
 
 
 def commands(settings: PerfAnalyzerInput, written: Written) -> str:
-    """Return the commands that measure with the files, as a script for the shell."""
     recordings = [*_data(settings, RECORDINGS_FILE), *request_parameters(settings.options)]
     streams = [
         *_data(settings, STREAMS_FILE),

@@ -143,7 +143,6 @@ def conversation(
 
 
 def overlap_share(turns: Sequence[Turn]) -> float:
-    """Return the share of the time with speech in which several speak."""
     edges = edges_of(turns)
     counts, lengths = activity(turns, edges).sum(axis=0), np.diff(edges)
     return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))

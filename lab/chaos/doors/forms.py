@@ -49,7 +49,6 @@ class GatewayCall:
 
 @st.composite
 def form_calls(draw: st.DrawFn) -> GatewayCall:
-    """Return forms whose fields, files and boundaries may be wrong."""
     fields: list[tuple[str, str]] = [
         (name, value if isinstance(value, str) else json.dumps(value))
         for name, value in draw(st.one_of(st.just({}), options())).items()
@@ -73,7 +72,6 @@ def form_calls(draw: st.DrawFn) -> GatewayCall:
 
 @st.composite
 def gateway_calls(draw: st.DrawFn) -> GatewayCall:
-    """Return JSON bodies, compressed ones too, and requests of every address."""
     if draw(st.booleans()):
         session = draw(st.one_of(values(), _sessions()))
         document = {"session": session, "expires_after": draw(values())}

@@ -90,7 +90,6 @@ async def post(
 async def transcribed(
     target: Target, file: Any, media: str = "audio/wav", *, patience_s: float = PATIENCE_S
 ) -> Answer:
-    """Send a file through the gateway's form."""
     form = aiohttp.FormData()
     form.add_field("file", file, filename="talk", content_type=media)
     coming = post(target, target.gateway(FILES), form, is_gateway=True)

@@ -67,7 +67,6 @@ def _answer(error: "grpc.aio.AioRpcError") -> Answer:
 def message(
     model: str, tensors: dict[str, tuple[str, list[int], bytes]], parameters: dict[str, Any]
 ) -> Any:
-    """Return a ModelInferRequest."""
     request = service_pb2.ModelInferRequest(model_name=model)
     for name, (data_type, shape, data) in tensors.items():
         request.inputs.add(name=name, datatype=data_type, shape=[_int64(size) for size in shape])

@@ -53,7 +53,6 @@ def augmented(
     config: AugmentConfig,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return an utterance with another speed, room, noise and level."""
     speed = rng.choice(config.speeds)
     if speed != 1.0:
         waveform = soxr.resample(waveform, SAMPLE_RATE * speed, SAMPLE_RATE, quality="LQ")
