@@ -145,12 +145,12 @@ def encoder() -> Network:
     # Of the cache, frames before the stream began are not heard; the last ones are the newest.
     age = graph.array(np.arange(LEFT - 1, -1, -1))
     is_empty = op("LessOrEqual", op("Unsqueeze", lens, ints(1)), age)
-    unheard = op("Mul", op("Cast", is_empty, to=TensorProto.FLOAT), net.number(-1000.0))
+    penalties = op("Mul", op("Cast", is_empty, to=TensorProto.FLOAT), net.number(-1000.0))
     outputs, of_layers = [], iter(states)
     for stack in STACKS:
         x = before = _resized(net, x, stack.size)
         x = _downsampled(net, x, stack.down, stack.size)
-        mask = op("Slice", unheard, ints(0), ints(LEFT), ints(1), ints(stack.down))
+        mask = op("Slice", penalties, ints(0), ints(LEFT), ints(1), ints(stack.down))
         # The frames of the chunk are all there.
         mask = op("Pad", mask, ints(0, 0, 0, _FRAMES // stack.down))
         for _ in range(stack.layers):

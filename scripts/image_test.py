@@ -104,7 +104,7 @@ def pip_settings() -> dict[str, str]:
     return settings
 
 
-def local_places(settings: Mapping[str, str]) -> list[str]:
+def local_paths(settings: Mapping[str, str]) -> list[str]:
     """Return the folders of this machine that pip's settings name as paths or file URLs."""
     paths = []
     for word in " ".join(settings.values()).split():
@@ -120,7 +120,7 @@ def build_arguments() -> list[str]:
     """Return the arguments by which a build sees the packages that this machine's pip sees."""
     settings = pip_settings()
     arguments = []
-    for path in local_places(settings):
+    for path in local_paths(settings):
         arguments += ["--volume", f"{path}:{path}:ro"]
     if certificate := settings.pop("PIP_CERT", ""):
         # Not in its own place: the package ca-certificates writes there.

@@ -61,7 +61,7 @@ _LIVE: _Parts = {
         (_live(UnitSearcher), OnlineDecoderConfig),
     ),
 }
-KINDS = tuple(_OF_RECORDINGS)
+MODELS = tuple(_OF_RECORDINGS)
 _TOGETHER = 8
 """Recordings of a batch, or streams side by side."""
 

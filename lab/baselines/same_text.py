@@ -14,7 +14,7 @@ from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring.manifest import spread
 from conch.wire.errors import BenchError
-from lab.baselines.components import KINDS, live, recorded, text_of, words_of
+from lab.baselines.components import MODELS, live, recorded, text_of, words_of
 from lab.baselines.folder_peers import PeerResult, peer_of
 from lab.command import Command
 from lab.training.ctc.data import utterances_of
@@ -24,7 +24,7 @@ from lab.waveforms import waveform_of
 
 def run_command(args: argparse.Namespace) -> int:
     model, folder, details = detect(str(args.folder))
-    if model.name not in KINDS:
+    if model.name not in MODELS:
         raise BenchError(f"{folder} is a {model.title}, which has no peer here")
     utterances = utterances_of(args.manifest, [args.split])
     utterances = spread(utterances, args.limit)

@@ -43,13 +43,13 @@ class PrefixAligner:
     """
 
     def __init__(self, reference: Sequence[str]) -> None:
-        self._places = np.arange(len(reference) + 1)
+        self._columns = np.arange(len(reference) + 1)
         numbers: dict[str, int] = {}
         self._reference = [numbers.setdefault(word, len(numbers)) for word in reference]
         self._numbers = numbers
         self._reference_ids = np.array(self._reference, dtype=np.int64)
         self._words: list[int] = []
-        self._rows: list[NDArray[np.int64]] = [self._places]
+        self._rows: list[NDArray[np.int64]] = [self._columns]
         """Edit distance of the first words to each beginning of the reference."""
 
     def steps_back(self, words: Sequence[str], least: int = 0) -> Iterator[Step]:
@@ -86,7 +86,7 @@ class PrefixAligner:
             row = above + 1
             np.minimum(row[1:], above[:-1] + (self._reference_ids != number), out=row[1:])
             # A reference word left out costs 1 more than the best place before it.
-            self._rows.append(np.minimum.accumulate(row - self._places) + self._places)
+            self._rows.append(np.minimum.accumulate(row - self._columns) + self._columns)
         self._words = ids
 
 

@@ -51,7 +51,7 @@ ensemble, no VAD. docs/notes/performance.md explains each.
 
 examples:
   python -m lab orchestration --manifest speech/manifest.tsv --split dev --limit 24 \\
-      --json found.json
+      --json report.json
   python -m lab orchestration --manifest calls.tsv --only conch --only "in process" \\
       --concurrency 4
   python -m lab orchestration --manifest calls.tsv --only conch \\

@@ -42,7 +42,7 @@ NEEDED_S = 45.0
 THRESHOLDS = tuple(np.arange(40, 86) / 100)
 SHOWN = {"clean": (0.4, 0.46, 0.5, 0.54, 0.6), "telephone": (0.5, 0.7, 0.74, 0.78, 0.81)}
 """Thresholds in the tables."""
-ASKED: Mapping[str, Any] = {"decoder": "none", "speakers": 1, "speaker_embeddings": True}
+OPTIONS: Mapping[str, Any] = {"decoder": "none", "speakers": 1, "speaker_embeddings": True}
 AT_ONCE = 2
 
 Waveform = NDArray[np.float32]
@@ -94,7 +94,7 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
     header = lab_header("speakers", benchmark)
     runs: list[NameShares] = []
     with (
-        server_url(benchmark.url, [ASKED]) as url,
+        server_url(benchmark.url, [OPTIONS]) as url,
         progress("conditions", len(benchmark.conditions)) as bar,
     ):
         header = header.with_triton(triton_version(url))
@@ -102,7 +102,7 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
             random = np.random.default_rng([benchmark.seed, CONDITIONS.index(condition)])
             enrolments = [spoken_through(item.enrolment, condition, random) for item in known]
             sounds = np.array(
-                [_sound(answer) for answer in answers(url, enrolments, ASKED, AT_ONCE)]
+                [_sound(answer) for answer in answers(url, enrolments, OPTIONS, AT_ONCE)]
             )
             for seconds in QUERIES_S:
                 length = round(seconds * SAMPLE_RATE)
@@ -111,7 +111,7 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
                     for item in people
                     for query in item.queries
                 ]
-                answer = answers(url, [query for _, query in spoken_queries], ASKED, AT_ONCE)
+                answer = answers(url, [query for _, query in spoken_queries], OPTIONS, AT_ONCE)
                 cosines = [
                     sounds @ _sound(item) if item.speakers else np.zeros(len(sounds))
                     for item in answer
