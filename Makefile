@@ -46,7 +46,7 @@ serve: $(SERVER) ## Run the server and its page on http://127.0.0.1:9000 until C
 
 bench: $(TOOLS) ## The main benchmarks, into bench-results (`.venv/bin/python -m lab --help` has all)
 	@mkdir -p bench-results
-	@for what in "orchestration --runs 1 --rate 1 --plots bench-results" "offline" \
+	@for what in "orchestration --runs 1 --rate 1 --plot bench-results" "offline" \
 		"live --streams 4 --seconds 10"; do \
 		$(BIN)/python -m lab $$what --manifest $(or $(MANIFEST),tests/data/manifest.tsv) $(ARGS) \
 			--json bench-results/$${what%% *}.json --markdown bench-results/$${what%% *}.md || exit; \

@@ -54,7 +54,6 @@ class DeletedRun:
 class Alignment:
     errors: WordErrors
     deleted_runs: tuple[DeletedRun, ...] = ()
-    """Runs of at least `MIN_RUN` words, in order of time."""
 
 
 def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[TimedWord]:
@@ -69,7 +68,6 @@ def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> 
 def align(
     words: Sequence[TimedWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
 ) -> Alignment:
-    """Return jiwer's alignment of reference words and a text."""
     import jiwer
 
     reference = " ".join(word.text for word in words)
@@ -85,8 +83,8 @@ def _words(part: Part, scoring: Scoring) -> list[TimedWord]:
     texts = scoring.tokens(part.text)
     word_s = (part.end_s - part.start_s) / max(1, len(texts))
     return [
-        TimedWord(text, part.start_s + place * word_s, part.start_s + (place + 1) * word_s)
-        for place, text in enumerate(texts)
+        TimedWord(text, part.start_s + index * word_s, part.start_s + (index + 1) * word_s)
+        for index, text in enumerate(texts)
     ]
 
 

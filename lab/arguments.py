@@ -1,21 +1,22 @@
 """Arguments that several commands of the laboratory share, and their types."""
 
 import argparse
+import re
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.cli.arguments import add_flags, number
-from conch.cli.bench import count
-from conch.wire.errors import BenchError
+from conch.cli.arguments import UsageError, add_flags, number, output, positive
+from conch.cli.bench import count, counts
+from conch.cli.option_flags import parse_options
+from conch.wire.errors import OptionError
 from lab.recordings.joined import Joining
 
 MAX_SECONDS = 36_000.0
-"""Longest joined recording, in seconds."""
 MAX_PAUSE_S = 60.0
-"""Longest pause between joined utterances, in seconds."""
 JOINING = """
---join SECONDS    join the utterances, in the order of the manifest, to recordings of at least this
+--join S          join the utterances, in the order of the manifest, to recordings of at least this
                   many seconds; the last is kept from half of that on. --limit then counts
                   recordings
 --pause LOW,HIGH  seconds between joined utterances, drawn from this range (default: 0.2,0.9)
@@ -23,32 +24,31 @@ JOINING = """
                   or a tune 10 dB below the speech (default: silence)
 --telephone       make joined recordings telephone calls: 300 to 3400 Hz, noise throughout, 15 dB
                   below the speech, 8 kHz, G.711 (mu-law)
---seed N          seed of the pauses and the noise of joined recordings (default: 1)
---save FOLDER     keep the joined recordings in this empty folder, with a manifest.tsv, and an
-                  utterances.tsv with the times of the utterances
+--seed COUNT      seed of the pauses and the noise of joined recordings (default: 1)
 """
 
 
 Settings = TypeVar("Settings")
 
 
-def settings_of(kind: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
+def settings_of(settings: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
     """Return the settings of a benchmark, from the arguments of the same names that are given."""
-    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    names = {item.name for item in fields(settings)}  # type: ignore[arg-type]
     given = {name: value for name, value in vars(args).items() if name in names}
-    return kind(**{name: value for name, value in given.items() if value is not None} | more)
+    return settings(**{name: value for name, value in given.items() if value is not None} | more)
+
+
+def types_of(flags: str) -> dict[str, Any]:
+    """Return the types of flags, as `add_flags` takes them, by the forms of their values."""
+    forms = _FORM.findall(flags)
+    return {name.replace("-", "_"): TYPES[form] for name, form in forms if form in TYPES}
 
 
 def script_parser(doc: str | None, flags: str = "", **values: Any) -> argparse.ArgumentParser:
-    """Return the parser of a script, which its first line describes; flags as of `add_flags`."""
+    """Return the parser of a script, which its first line describes; see `Command` for flags."""
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
-    add_flags(parser, flags, **values)
+    add_flags(parser, flags, **types_of(flags) | values)
     return parser
-
-
-def add_joining(what: "argparse._ArgumentGroup") -> None:
-    """Add the options of joined recordings."""
-    add_flags(what, JOINING, join=seconds, pause=pauses, seed=count, save=Path)
 
 
 def joining(args: argparse.Namespace) -> Joining | None:
@@ -62,12 +62,20 @@ def joining(args: argparse.Namespace) -> Joining | None:
     given = {name: value for name, value in chosen.items() if value is not None}
     if args.join is not None:
         return Joining(seconds=args.join, **given)
-    if given or args.save:
-        raise BenchError(
-            "--pause, --between, --telephone, --seed and --save are for joined recordings: "
-            "give --join SECONDS as well"
+    if given:
+        raise UsageError(
+            "--pause, --between, --telephone and --seed are for joined recordings: give --join too"
         )
     return None
+
+
+def named_options(text: str) -> tuple[str, Mapping[str, Any]]:
+    """Return what `NAME[:OPTION=VALUE]…` says."""
+    name, *pairs = text.split(":")
+    try:
+        return name, parse_options(pairs)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def seconds(text: str) -> float:
@@ -76,10 +84,24 @@ def seconds(text: str) -> float:
 
 
 def pauses(text: str) -> tuple[float, float]:
-    """Return the shortest and the longest pause, in seconds."""
     takes = f"two numbers of seconds from 0 to {MAX_PAUSE_S:g} as LOW,HIGH, the lower one first"
     read = number(takes, lambda value: 0 <= value <= MAX_PAUSE_S)
     low, comma, high = text.partition(",")
     if not comma or read(low) > read(high):
         raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
     return read(low), read(high)
+
+
+TYPES: Mapping[str, Any] = {
+    "N": positive,
+    "COUNT": count,
+    "X": float,
+    "S": seconds,
+    "N[,N…]": counts,
+    "LOW,HIGH": pauses,
+    "FILE": Path,
+    "FOLDER": Path,
+    "FILE.png": output,
+}
+"""Types of values, by the forms that flags show; all others are texts."""
+_FORM = re.compile(r"^--(\S+) ([^\s=!.]+(?:\.png)?)", re.MULTILINE)

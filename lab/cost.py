@@ -1,15 +1,8 @@
-"""Measure where the CPU time of a second of audio goes, by process, for each path.
+"""`python -m lab cost`: where the CPU time of a second of audio goes."""
 
-    python -m lab.cost --manifest speech/manifest.tsv --split dev --json cost.json
-    python -m lab.cost --compare before.json cost.json --plot cost.png
-    python -m lab.cost --manifest speech/manifest.tsv --split dev --limit 96 --capacity
-
-One client sends recordings, which are joined utterances. Live streams run in real time.
-"""
-
+import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,9 +15,9 @@ from conch.bench.load import Offer
 from conch.bench.offline import send_all
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import own_server
+from conch.cli.arguments import UsageError
 from conch.scoring.error_rates import number, table
-from conch.wire.errors import ConchError
-from lab.arguments import script_parser
+from lab.command import Command
 from lab.growth.benchmark import at_16_khz, clips, joined
 from lab.panels import panels
 
@@ -34,21 +27,10 @@ PATHS: Mapping[str, Mapping[str, str]] = {
     "best": {"accuracy": "best"},
     "speakers=auto": {"speakers": "auto"},
 }
-"""Request options of each path of a recording."""
 OF_CAPACITY: Mapping[str, Mapping[str, str]] = {
     "attention": {"decoder": "attention"},
     "graph": {"decoder": "wfst"},
 }
-FLAGS = """
---manifest FILE   utterances to join
---split SPLIT     one part of the manifest (default: all)
---limit N=60      utterances
---length N=180    seconds of a recording
---recordings N=2  of each path
---capacity        what lab/capacity computes with: utterances as they are, eight at once
---json FILE       write the figures here
---plot FILE.png   draw them here, one bar for each file
-"""
 LIVE = "8 live streams"
 STREAMS, STREAM_S = 8, 30
 SHOWN = 0.001
@@ -59,7 +41,6 @@ Costs = Mapping[str, Mapping[str, float]]
 
 
 def measured(samples: Sequence[Sample], length_s: int, count: int) -> Costs:
-    """Return the costs of `count` recordings of a length, sent by one client."""
     audio = [item.audio for item in samples if isinstance(item.audio, np.ndarray)]
     recordings = clips(joined(audio), length_s, count)
     return costs(recordings, Offer(concurrency=1), PATHS, samples, {"mode": "two_pass"})
@@ -78,7 +59,7 @@ def costs(
     live: Mapping[str, str],
 ) -> Costs:
     """Return the costs of recordings down some paths, and of live streams of samples (16 kHz)."""
-    found: dict[str, dict[str, float]] = {}
+    by_path: dict[str, dict[str, float]] = {}
     audio_s = sum(item.duration_s for item in recordings)
     with own_server() as (url, memory):
         for path, options in paths.items():
@@ -86,14 +67,14 @@ def costs(
             before = memory.cpu_s()
             asyncio.run(send_all(url, recordings, offered=offered, options=options))
             used = memory.cpu_since(before)
-            found[path] = {name: value / audio_s for name, value in used.items()}
+            by_path[path] = {name: value / audio_s for name, value in used.items()}
         benchmark = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options=live)
         said = scripts(samples, STREAMS, benchmark)
         before = memory.cpu_s()
         asyncio.run(all_streams(url, said, benchmark, StreamRecord))
         audio_s = sum(len(script.waveform) / script.sample_rate for script in said)
-        found[LIVE] = {name: value / audio_s for name, value in memory.cpu_since(before).items()}
-    return found
+        by_path[LIVE] = {name: value / audio_s for name, value in memory.cpu_since(before).items()}
+    return by_path
 
 
 def markdown(costs: Costs) -> str:
@@ -108,7 +89,6 @@ def markdown(costs: Costs) -> str:
 
 
 def plot(runs: Mapping[str, Costs], path: Path) -> None:
-    """Draw a bar for each path and run, made of the processes."""
     titles = [(way, run) for way in next(iter(runs.values())) for run in runs][::-1]
     labels = [f"{way}\n{run}" for way, run in titles]
     every = [runs[run][way] for way, run in titles]
@@ -127,36 +107,51 @@ def plot(runs: Mapping[str, Costs], path: Path) -> None:
         axes.set(xlabel="CPU seconds per second of audio")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure or compare, print a table; return 0 for success, 1 for failure."""
-    wholes = dict.fromkeys(("limit", "length", "recordings"), int)
-    paths = dict.fromkeys(("manifest", "json", "plot"), Path)
-    parser = script_parser(__doc__, FLAGS, **wholes, **paths)
-    parser.add_argument(
-        "--compare", type=Path, nargs="+", metavar="FILE.json", help="earlier figures, not measured"
-    )
-    args = parser.parse_args(argv)
+def run_command(args: argparse.Namespace) -> int:
     if not (args.compare or args.manifest):
-        parser.error("give --manifest to measure, or --compare to compare files")
-    try:
-        if args.compare:
-            runs = {path.stem: json.loads(path.read_text()) for path in args.compare}
-        else:
-            choice = Choice(manifest=args.manifest, split=args.split, limit=args.limit)
-            samples = [at_16_khz(item) for item in load_samples(choice.utterances(), "waveform")]
-            by_length = partial(measured, length_s=args.length, count=args.recordings)
-            runs = {"now": (capacities if args.capacity else by_length)(samples)}
-    except ConchError as error:
-        print(f"cost: {error}", file=sys.stderr)
-        return 1
-    for name, found in runs.items():
-        print(f"{name}\n\n{markdown(found)}\n")
+        raise UsageError("give --manifest to measure, or --compare to compare files")
+    if args.compare:
+        runs = {path.stem: json.loads(path.read_text()) for path in args.compare}
+    else:
+        choice = Choice(manifest=args.manifest, split=args.split, limit=args.limit)
+        samples = [at_16_khz(item) for item in load_samples(choice.utterances(), "waveform")]
+        by_length = partial(measured, length_s=args.length, count=args.recordings)
+        runs = {"now": (capacities if args.capacity else by_length)(samples)}
+    for name, used in runs.items():
+        print(f"{name}\n\n{markdown(used)}\n")
         if args.json and not args.compare:
-            args.json.write_text(json.dumps(found, indent=1))
+            args.json.write_text(json.dumps(used, indent=1))
     if args.plot:
         plot(runs, args.plot)
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--compare", type=Path, nargs="+", metavar="FILE.json", help="earlier figures, not measured"
+    )
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Measure the CPU time of a second of audio, by process, for each path. One client "
+    "sends recordings, which are joined utterances. Live streams run in real time.",
+    epilog="""
+examples:
+  python -m lab cost --manifest speech/manifest.tsv --split dev --json cost.json
+  python -m lab cost --compare before.json cost.json --plot cost.png
+  python -m lab cost --manifest speech/manifest.tsv --split dev --limit 96 --capacity
+""",
+    flags="""
+--manifest FILE   utterances to join
+--split SPLIT     one part of the manifest (default: all)
+--limit N=60      utterances
+--length N=180    seconds of a recording
+--recordings N=2  of each path
+--capacity        what lab/capacity computes with: utterances as they are, eight at once
+--json FILE       write the figures here
+--plot FILE.png   draw them here, one bar for each file
+""",
+    add=_add,
+    has_report=False,
+)

@@ -27,8 +27,6 @@ Options = faster_whisper.Options | sherpa_onnx_moonshine.Options
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """An utterance and its recognised text."""
-
     utterance: ManifestEntry
     duration_s: float
     text: str
@@ -41,7 +39,6 @@ class DeletedWords:
     """A run of words that a text lacks."""
 
     path: str
-    """Of the recording."""
     start: float
     """Seconds of the recording."""
     end: float
@@ -91,7 +88,6 @@ class BaselineFigures:
     cpu_s_per_audio_s: float
     peak_memory_mb: float
     options: Options
-    """Options that shape the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +105,12 @@ class Versus:
 def judged_run(measured: Measured) -> JudgedRun:
     """Return the figures of a load; each part of a joined recording is normalised alone."""
     run = measured.run()
-    found = judged(answered(measured))
-    figures = replace(run.figures, accuracy=found.accuracy)
-    return JudgedRun(run=replace(run, figures=figures), deleted_runs=found.deleted_runs)
+    result = judged(answered(measured))
+    figures = replace(run.figures, accuracy=result.accuracy)
+    return JudgedRun(run=replace(run, figures=figures), deleted_runs=result.deleted_runs)
 
 
 def answered(measured: Measured) -> list[Spoken]:
-    """Return the recognised texts of the recordings without an error."""
     load: LoadResult[Transcript] = measured.load
     scorings = scorings_of(measured)
     return [
@@ -147,7 +142,6 @@ def baseline_figures(
     options: Options,
     scorings: Sequence[Scoring],
 ) -> BaselineFigures:
-    """Return the figures of a baseline's run over utterances, compared in the same way."""
     columns = (utterances, durations_s, run.texts, scorings)
     spoken = [Spoken(*item) for item in zip(*columns, strict=True)]
     return BaselineFigures(
@@ -163,7 +157,6 @@ def baseline_figures(
 
 
 def versus(run: Scored, baseline: Scored) -> Versus:
-    """Compare a run with a baseline."""
     ours, theirs = run.judged, baseline.judged
     ratio = run.rtfx / baseline.rtfx if run.rtfx is not None and baseline.rtfx else None
     wer, other_wer = ours.accuracy.error_rate, theirs.accuracy.error_rate
@@ -171,9 +164,9 @@ def versus(run: Scored, baseline: Scored) -> Versus:
         rtfx_ratio=None if ratio is None else round(ratio, 4),
         wer_difference=None if wer is None or other_wer is None else round(wer - other_wer, 6),
         deleted_runs_alone=[
-            found
-            for found in ours.deleted_runs
-            if not any(_overlap(found, other) for other in theirs.deleted_runs)
+            deleted
+            for deleted in ours.deleted_runs
+            if not any(_overlap(deleted, other) for other in theirs.deleted_runs)
         ],
     )
 
@@ -185,11 +178,13 @@ def judged(spoken: Sequence[Spoken]) -> Judged:
     """
     aligned = [(item.utterance, _aligned(item)) for item in spoken]
     return Judged(
-        accuracy=accuracy([(utterance.source, found.errors) for utterance, found in aligned]),
+        accuracy=accuracy(
+            [(utterance.source, alignment.errors) for utterance, alignment in aligned]
+        ),
         deleted_runs=[
             _deleted_words(utterance, run)
-            for utterance, found in aligned
-            for run in found.deleted_runs
+            for utterance, alignment in aligned
+            for run in alignment.deleted_runs
         ],
     )
 

@@ -39,16 +39,15 @@ def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> It
 
 
 def own_repositories() -> tuple[Path, ...]:
-    """Return the repositories of the systems that Conch is compared with."""
     return tuple(sorted(path for path in REPOSITORIES.iterdir() if path.is_dir()))
 
 
 def model_folder(model: str) -> Path:
-    places = (*shipped_repositories(), *own_repositories())
-    for place in places:
-        if (place / model / "config.pbtxt").is_file():
-            return place / model
-    raise BenchError(f"no model {model} in {', '.join(map(str, places))}")
+    repositories = (*shipped_repositories(), *own_repositories())
+    for repository in repositories:
+        if (repository / model / "config.pbtxt").is_file():
+            return repository / model
+    raise BenchError(f"no model {model} in {', '.join(map(str, repositories))}")
 
 
 def read_config(model: str) -> Any:

@@ -8,8 +8,6 @@ from conch.scoring.manifest import ManifestEntry
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of a recording whose text and times are known."""
-
     path: Path
     """Path of the part's own file."""
     text: str
@@ -22,7 +20,6 @@ class JoinedUtterance(ManifestEntry):
     """A recording made of joined utterances; `text` is theirs."""
 
     parts: tuple[Part, ...] = ()
-    """Parts of the recording, in order."""
 
 
 def parts_of(utterance: ManifestEntry, duration_s: float) -> tuple[Part, ...]:

@@ -31,7 +31,6 @@ def outcomes(
     title: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Sequence[Outcome[Transcript]]:
-    """Return what becomes of recordings, in their order."""
 
     async def sending() -> Sequence[Outcome[Transcript]]:
         async with AsyncClient(url, headers=headers) as client:
@@ -51,14 +50,13 @@ def answers(
     url: str, sent: Sequence[Sent], options: Mapping[str, Any], at_once: int, title: str = ""
 ) -> list[Transcript]:
     """Return the answers to recordings, or raise a BenchError if one has none."""
-    found = outcomes(url, sent, options, at_once, title=title)
-    if errors := [item.error for item in found if item.error]:
+    results = outcomes(url, sent, options, at_once, title=title)
+    if errors := [item.error for item in results if item.error]:
         raise BenchError(errors[0])
-    return [item.answer for item in found if item.answer is not None]
+    return [item.answer for item in results if item.answer is not None]
 
 
 def model_parameters(url: str, model: str) -> dict[str, str]:
-    """Return the `parameters` of a model's config.pbtxt."""
     with inference_client(url) as (client, as_json):
         answer = client.get_model_config(model, **as_json)
         # gRPC wraps the answer of HTTP.
@@ -83,7 +81,7 @@ class ModelWork:
 
 def model_work(url: str, models: Sequence[str]) -> dict[str, ModelWork]:
     """Return Triton's own statistics of models."""
-    found = {}
+    work = {}
     with inference_client(url) as (client, as_json):
         for model in models:
             (stats,) = client.get_inference_statistics(model, **as_json)["model_stats"]
@@ -91,12 +89,12 @@ def model_work(url: str, models: Sequence[str]) -> dict[str, ModelWork]:
             parts = stats.get("inference_stats", {})
             ns = {name: int(part.get("ns", 0)) for name, part in parts.items()}
             compute = sum(ns.get(f"compute_{part}", 0) for part in ("input", "infer", "output"))
-            found[model] = ModelWork(
+            work[model] = ModelWork(
                 int(parts.get("success", {}).get("count", 0)),
                 ns.get("queue", 0) / 1e9,
                 compute / 1e9,
             )
-    return found
+    return work
 
 
 @dataclass(frozen=True, slots=True)

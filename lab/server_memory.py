@@ -1,15 +1,6 @@
-"""Measure the memory of a server's processes: after the start, after requests and at rest.
+"""`python -m lab memory`: that of a server's processes after the start, requests and at rest."""
 
-    python -m lab.server_memory
-    python -m lab.server_memory --models all
-    python -m lab.server_memory --models speech,vad,attention_encoder,attention_decoder,rescorer
-    python -m lab.server_memory --transducer FOLDER
-
-It starts a server, sends a recording down every path whose models are loaded, and prints each
-process's PSS in MB of 10⁶ bytes. The instances of a model are added up. Libraries are shared with
-all processes of the machine, so run it while no other server runs.
-"""
-
+import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,16 +13,10 @@ from conch.cli.demo import SPEECH
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.error_rates import table
-from conch.wire.errors import ConchError
 from conch.wire.needs import PATHS, components_of
 from conch.wire.options import RecognitionOptions
-from lab.arguments import script_parser, seconds
+from lab.command import Command
 
-FLAGS = """
---models NAME[,NAME…]  or all (default: as conch serve)
---transducer FOLDER    one of your own
---idle-s S=25          of rest
-"""
 CHUNK = 10240
 """Samples of a live chunk: 640 ms."""
 SENT: tuple[Mapping[str, Any], ...] = (
@@ -67,7 +52,7 @@ def measured(models: Sequence[str], idle_s: float, transducer: str = "") -> dict
     started = time.monotonic()
     with TritonServer(config) as server:
         print(f"ready after {time.monotonic() - started:.1f} s", file=sys.stderr)
-        found = {"started": tree_memory(process_tree(server.pid))}
+        memory = {"started": tree_memory(process_tree(server.pid))}
         with Client(f"grpc://{server.grpc_url}") as client:
             for options in sendable(server.models()):
                 print(f"sending {dict(options)}", file=sys.stderr)
@@ -78,30 +63,44 @@ def measured(models: Sequence[str], idle_s: float, transducer: str = "") -> dict
                     for start in range(0, len(waveform), CHUNK):
                         stream.send(waveform[start : start + CHUNK])
                     stream.finish()
-        found["used"] = tree_memory(process_tree(server.pid))
+        memory["used"] = tree_memory(process_tree(server.pid))
         time.sleep(idle_s)
-        found["at rest"] = tree_memory(process_tree(server.pid))
-    return found
+        memory["at rest"] = tree_memory(process_tree(server.pid))
+    return memory
 
 
-def markdown(found: Mapping[str, Memory]) -> str:
+def markdown(memory: Mapping[str, Memory]) -> str:
     """Return a table: a row for each process, the largest first, and their sum."""
-    first, *_, last = found.values()
+    first, *_, last = memory.values()
     names = sorted(first.by_process_mb, key=lambda name: -last.by_process_mb.get(name, 0.0))
-    rows = [[n, *(f"{m.by_process_mb.get(n, 0):.0f}" for m in found.values())] for n in names]
-    return table(["", *found], [*rows, ["all", *(f"{m.total_mb:.0f}" for m in found.values())]])
+    rows = [[n, *(f"{m.by_process_mb.get(n, 0):.0f}" for m in memory.values())] for n in names]
+    return table(["", *memory], [*rows, ["all", *(f"{m.total_mb:.0f}" for m in memory.values())]])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    args = script_parser(__doc__, FLAGS, models="", transducer="", idle_s=seconds).parse_args(argv)
+def run_command(args: argparse.Namespace) -> int:
     models = [*filter(None, args.models.split(","))]
-    try:
-        print(markdown(measured(models, args.idle_s, args.transducer)))
-    except ConchError as error:
-        print(f"server_memory: {error}", file=sys.stderr)
-        return 1
+    print(markdown(measured(models, args.idle_s, args.transducer)))
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    run=run_command,
+    description="Start a server, send a recording down every path whose models are loaded, and "
+    "print each process's PSS in MB of 10⁶ bytes. The instances of a model are added up.",
+    epilog="""
+Libraries are shared with all processes of the machine, so run it while no other server runs.
+
+examples:
+  python -m lab memory
+  python -m lab memory --models all
+  python -m lab memory --models speech,vad,attention_encoder,attention_decoder,rescorer
+  python -m lab memory --transducer FOLDER
+""",
+    flags="""
+--models NAME[,NAME…]  or all (default: as conch serve)
+--transducer FOLDER    one of your own
+--idle-s S=25          of rest
+""",
+    types={"models": "", "transducer": ""},
+    has_report=False,
+)

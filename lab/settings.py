@@ -16,8 +16,6 @@ _FORM = re.compile(r"(?P<model>\w+)\.(?P<name>\w+(\.\w+)*)=(?P<value>[^,]*)")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of one model."""
-
     model: str
     name: str
     """Name of a parameter in config.pbtxt, `instances`, or the path of a single field of
@@ -66,10 +64,10 @@ def read_settings(text: str) -> tuple[Setting, ...]:
     >>> [str(item) for item in read_settings("vad.instances=2,speech.max_streams=9")]
     ['vad.instances=2', 'speech.max_streams=9']
     """
-    found = []
+    settings = []
     for part in text.split(","):
         parts = _FORM.fullmatch(part.strip())
         if parts is None:
             raise BenchError(f"a setting is MODEL.NAME=VALUE; sent: {part.strip()!r}")
-        found.append(Setting(parts["model"], parts["name"], parts["value"]))
-    return tuple(found)
+        settings.append(Setting(parts["model"], parts["name"], parts["value"]))
+    return tuple(settings)

@@ -23,7 +23,6 @@ def rms(waveform: NDArray[np.float32]) -> float:
 
 
 def amplitude(decibels: float) -> float:
-    """Return the amplitude of a level in dB."""
     return float(10 ** (decibels / 20))
 
 
@@ -32,16 +31,10 @@ def telephone(
     spans: Sequence[tuple[int, int]],
     random: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """Return a waveform as it leaves a noisy telephone line, before it is coded (G.711).
+    """Return a waveform at 8 kHz as it leaves a noisy telephone line, before it is coded (G.711).
 
-    Args:
-        waveform: mono at 8 kHz.
-        spans: first and last sample of each utterance, for the level of the speech.
-        random: generator of the noise, which is white within the band.
-
-    Returns:
-        Mono at 8 kHz, in the telephone's band, with noise throughout; scaled down if its peaks
-        would be clipped.
+    `spans` are the first and last sample of each utterance, for the level of the speech. The noise
+    is white within the band. The line is scaled down if its peaks would be clipped.
     """
     speech = band_pass(waveform)
     noise = band_pass(random.standard_normal(len(speech), np.float32))
@@ -62,7 +55,6 @@ def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @cache
 def _band_taps() -> NDArray[np.float32]:
-    """Return a windowed-sinc band pass for 8 kHz."""
     times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
     low, high = (2 * hertz / TELEPHONE_SAMPLE_RATE for hertz in TELEPHONE_BAND_HZ)
     taps = high * np.sinc(high * times) - low * np.sinc(low * times)

@@ -1,12 +1,13 @@
 """Rows of manifests, and audio files as the waveforms that components take."""
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import soundfile
 import soxr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from conch.bench.samples import decode
 from conch.component import SAMPLE_RATE
@@ -33,8 +34,8 @@ def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.flo
     """Return mono samples resampled from a rate in Hz to 16 kHz."""
     if sample_rate == SAMPLE_RATE:
         return waveform
-    found: NDArray[np.float32] = soxr.resample(waveform, sample_rate, SAMPLE_RATE)
-    return found
+    converted: NDArray[np.float32] = soxr.resample(waveform, sample_rate, SAMPLE_RATE)
+    return converted
 
 
 def duration_s(path: Path) -> float:
@@ -43,3 +44,12 @@ def duration_s(path: Path) -> float:
         return float(soundfile.info(path).duration)
     except (OSError, soundfile.LibsndfileError) as error:
         raise BenchError(f"{path} cannot be decoded: {error}") from None
+
+
+def audio_file(
+    samples: ArrayLike, sample_rate: int, format: str = "WAV", subtype: str | None = None
+) -> bytes:
+    """Return samples as a file, by libsndfile's names of formats."""
+    file = io.BytesIO()
+    soundfile.write(file, samples, sample_rate, format=format, subtype=subtype)
+    return file.getvalue()

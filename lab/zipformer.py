@@ -1,6 +1,4 @@
-"""Write a streaming transducer of the size that people serve, with random weights.
-
-    python -m lab.zipformer runs/zipformer-medium
+"""`python -m lab zipformer`: a streaming transducer of the size that people serve, random weights.
 
 The folder has the names, shapes and metadata of icefall's streaming zipformer2 in its medium size,
 for chunks of 320 ms, as in sherpa-onnx-streaming-zipformer-en-2023-06-26. It is for load, memory
@@ -8,8 +6,7 @@ and speed: its text has no sense. Layers are those of Yao et al. (2024), "Zipfor
 better encoder for automatic speech recognition".
 """
 
-import sys
-from collections.abc import Sequence
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from conch.component.graph import Graph
-from lab.arguments import script_parser
+from lab.command import Command
 
 MELS, CHUNK, SHIFT, LEFT, UNITS, SIZE = 80, 45, 32, 128, 500, 512
 QUERY, VALUE, POSITION, POSITION_SIZE = 32, 12, 4, 48
@@ -95,8 +92,8 @@ class Network:
         near = self.op("Exp", self.op("Neg", self.op("Abs", shifted)))
         more = self.op("Log", self.op("Add", near, self.number(1.0)))
         soft = self.op("Add", self.op("Max", shifted, zero), more)
-        found = self.op("Sub", soft, self.op("Mul", x, self.number(0.08)))
-        return self.op("Sub", found, self.number(constant))
+        sloped = self.op("Sub", soft, self.op("Mul", x, self.number(0.08)))
+        return self.op("Sub", sloped, self.number(constant))
 
     def swoosh_l(self, x: str) -> str:
         return self.swoosh(x, 4.0, 0.035)
@@ -148,12 +145,12 @@ def encoder() -> Network:
     # Of the cache, frames before the stream began are not heard; the last ones are the newest.
     age = graph.array(np.arange(LEFT - 1, -1, -1))
     is_empty = op("LessOrEqual", op("Unsqueeze", lens, ints(1)), age)
-    unheard = op("Mul", op("Cast", is_empty, to=TensorProto.FLOAT), net.number(-1000.0))
+    penalties = op("Mul", op("Cast", is_empty, to=TensorProto.FLOAT), net.number(-1000.0))
     outputs, of_layers = [], iter(states)
     for stack in STACKS:
         x = before = _resized(net, x, stack.size)
         x = _downsampled(net, x, stack.down, stack.size)
-        mask = op("Slice", unheard, ints(0), ints(LEFT), ints(1), ints(stack.down))
+        mask = op("Slice", penalties, ints(0), ints(LEFT), ints(1), ints(stack.down))
         # The frames of the chunk are all there.
         mask = op("Pad", mask, ints(0, 0, 0, _FRAMES // stack.down))
         for _ in range(stack.layers):
@@ -178,7 +175,6 @@ def _state(net: Network, name: str, *shape: int | str) -> State:
 
 
 def _states(net: Network, number: int, stack: Stack) -> dict[str, State]:
-    """Declare what a layer keeps."""
     left, before = LEFT // stack.down, stack.kernel // 2
     shapes: dict[str, tuple[int | str, ...]] = {
         "key": (left, "N", QUERY * stack.heads),
@@ -227,10 +223,10 @@ def _layer(net: Network, x: str, stack: Stack, kept: dict[str, State], mask: str
     weights = _attention(net, x, stack, kept["key"], mask)
     x = net.forward(x, size, inner * 3 // 4)
     x = op("Add", x, _gated(net, x, stack, kept["nonlin_attn"], net.cut(weights, 0, 1, 0)))
-    x = op("Add", x, _heard(net, x, stack, kept["val1"], weights))
+    x = op("Add", x, _attended(net, x, stack, kept["val1"], weights))
     x = op("Add", x, _convolved(net, x, stack, kept["conv1"]))
     x = net.bypass(first, net.forward(x, size, inner), size)
-    x = op("Add", x, _heard(net, x, stack, kept["val2"], weights))
+    x = op("Add", x, _attended(net, x, stack, kept["val2"], weights))
     x = op("Add", x, _convolved(net, x, stack, kept["conv2"]))
     x = net.norm(net.forward(x, size, inner * 5 // 4), size)
     return net.bypass(first, x, size)
@@ -241,9 +237,9 @@ def _attention(net: Network, x: str, stack: Stack, keys: State, mask: str) -> st
     op, ints, heads = net.op, net.graph.ints, stack.heads
     frames, left = _FRAMES // stack.down, LEFT // stack.down
     wide, narrow = heads * QUERY, heads * POSITION
-    found = net.linear(x, stack.size, 2 * wide + narrow)
-    query, key = net.cut(found, 0, wide, 2), net.cut(found, wide, 2 * wide, 2)
-    place = net.cut(found, 2 * wide, 2 * wide + narrow, 2)
+    projected = net.linear(x, stack.size, 2 * wide + narrow)
+    query, key = net.cut(projected, 0, wide, 2), net.cut(projected, wide, 2 * wide, 2)
+    position = net.cut(projected, 2 * wide, 2 * wide + narrow, 2)
     all_keys = net.joined(keys, key, 0)
 
     def split(value: str, perm: list[int]) -> str:
@@ -256,12 +252,12 @@ def _attention(net: Network, x: str, stack: Stack, keys: State, mask: str) -> st
     rows = op(
         "Reshape", op("MatMul", table, net.weight(POSITION_SIZE, narrow)), ints(span, heads, 1, -1)
     )
-    far = op("MatMul", split(place, [2, 1, 0, 3]), op("Transpose", rows, perm=[1, 2, 3, 0]))
+    far = op("MatMul", split(position, [2, 1, 0, 3]), op("Transpose", rows, perm=[1, 2, 3, 0]))
     shifts = np.arange(frames - 1, -1, -1)[:, None] + np.arange(left + frames)
     one = op("Shape", x, start=1, end=2)
     shape = op("Concat", ints(heads), one, ints(frames, left + frames), axis=0)
-    places = op("Expand", net.graph.array(shifts), shape)
-    scores = op("Add", scores, op("GatherElements", far, places, axis=3))
+    positions = op("Expand", net.graph.array(shifts), shape)
+    scores = op("Add", scores, op("GatherElements", far, positions, axis=3))
     scores = op("Add", scores, op("Unsqueeze", mask, ints(0, 2)))
     return op("Softmax", scores, axis=-1)
 
@@ -269,30 +265,32 @@ def _attention(net: Network, x: str, stack: Stack, keys: State, mask: str) -> st
 def _gated(net: Network, x: str, stack: Stack, before: State, weights: str) -> str:
     """Return the attention of one head to gated frames."""
     op, ints, inner = net.op, net.graph.ints, 3 * stack.size // 4
-    found = net.linear(x, stack.size, 3 * inner)
-    gate, value, out = (net.cut(found, inner * n, inner * (n + 1), 2) for n in range(3))
+    projected = net.linear(x, stack.size, 3 * inner)
+    gate, value, out = (net.cut(projected, inner * n, inner * (n + 1), 2) for n in range(3))
     value = op("Mul", value, op("Tanh", gate))
     rows = op("Unsqueeze", op("Transpose", value, perm=[1, 0, 2]), ints(0))
-    heard = op("MatMul", weights, net.joined(before, rows, 2))
-    heard = op("Transpose", op("Squeeze", heard, ints(0)), perm=[1, 0, 2])
-    return net.linear(op("Mul", heard, out), inner, stack.size)
+    attended = op("MatMul", weights, net.joined(before, rows, 2))
+    attended = op("Transpose", op("Squeeze", attended, ints(0)), perm=[1, 0, 2])
+    return net.linear(op("Mul", attended, out), inner, stack.size)
 
 
-def _heard(net: Network, x: str, stack: Stack, before: State, weights: str) -> str:
+def _attended(net: Network, x: str, stack: Stack, before: State, weights: str) -> str:
     """Return what attention finds."""
     op, ints, inner = net.op, net.graph.ints, stack.heads * VALUE
     values = net.joined(before, net.linear(x, stack.size, inner), 0)
     rows = op("Reshape", values, ints(0, 0, stack.heads, VALUE))
-    heard = op("MatMul", weights, op("Transpose", rows, perm=[2, 1, 0, 3]))
-    heard = op("Reshape", op("Transpose", heard, perm=[2, 1, 0, 3]), ints(0, 0, inner))
-    return net.linear(heard, inner, stack.size)
+    attended = op("MatMul", weights, op("Transpose", rows, perm=[2, 1, 0, 3]))
+    attended = op("Reshape", op("Transpose", attended, perm=[2, 1, 0, 3]), ints(0, 0, inner))
+    return net.linear(attended, inner, stack.size)
 
 
 def _convolved(net: Network, x: str, stack: Stack, before: State) -> str:
     """Return a convolution over the frames before, and one inside the chunk."""
     op, size, kernel = net.op, stack.size, stack.kernel
-    found = net.linear(x, size, 2 * size)
-    value = op("Mul", net.cut(found, 0, size, 2), op("Sigmoid", net.cut(found, size, 2 * size, 2)))
+    projected = net.linear(x, size, 2 * size)
+    value = op(
+        "Mul", net.cut(projected, 0, size, 2), op("Sigmoid", net.cut(projected, size, 2 * size, 2))
+    )
     rows = op("Transpose", value, perm=[1, 2, 0])
     causal = net.conv(net.joined(before, rows, 2), size, 1, (kernel + 1) // 2, group=size)
     inside = net.conv(rows, size, 1, kernel, group=size, pads=[kernel // 2] * 2)
@@ -356,14 +354,20 @@ def write(folder: Path) -> int:
     return sum(net.num_weights for net, _ in parts.values())
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write the folder and say what it holds; return 0."""
-    parser = script_parser(__doc__)
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
-    args = parser.parse_args(argv)
+def run_command(args: argparse.Namespace) -> int:
     print(f"{args.folder}: {write(args.folder) / 1e6:.1f} million weights")
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    run=run_command,
+    description="Write a folder as of icefall's streaming zipformer2 in its medium size, with "
+    "random weights. It is for load, memory and speed: its text has no sense.",
+    epilog="""
+examples:
+  python -m lab zipformer runs/zipformer
+""",
+    add=lambda parser: parser.add_argument("folder", type=Path, metavar="FOLDER"),
+    has_report=False,
+    codes="0 written; 1 not written; 2 wrong usage",
+)

@@ -49,8 +49,8 @@ def kustomize_version(program: str) -> int:
     """Return the major version of the kustomize that a program has or is; 0 for an unknown one."""
     flags = ["--client"] if Path(program).name == "kubectl" else []
     done = subprocess.run([program, "version", *flags], capture_output=True, text=True)
-    found = re.search(r"(?:Kustomize Version: |^)v(\d+)\.", done.stdout, re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(r"(?:Kustomize Version: |^)v(\d+)\.", done.stdout, re.MULTILINE)
+    return int(match[1]) if match else 0
 
 
 def built(folder: Path, command: list[str]) -> list[Any]:
@@ -84,8 +84,8 @@ def problems(manifest: Any) -> Iterator[str]:
         try:
             kubernetes_validate.validate(manifest, version, strict=True)
         except kubernetes_validate.ValidationError as error:
-            place = ".".join(map(str, error.path))
-            yield f"{name}, Kubernetes {version}: {place}: {error.message[:300]}"
+            where = ".".join(map(str, error.path))
+            yield f"{name}, Kubernetes {version}: {where}: {error.message[:300]}"
         except kubernetes_validate.SchemaNotFoundError as error:
             yield f"{name}, Kubernetes {version}: {error.message}"
 

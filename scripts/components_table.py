@@ -28,12 +28,12 @@ def with_tables(text: str) -> str:
 
 def _rows(tensors: tuple[TensorInfo, ...]) -> Iterator[str]:
     def what(tensor: TensorInfo) -> tuple[str, str]:
-        kind = f"{tensor.datatype} {list(tensor.dims)}"
-        return kind + (", optional" if tensor.is_optional else ""), tensor.meaning
+        form = f"{tensor.datatype} {list(tensor.dims)}"
+        return form + (", optional" if tensor.is_optional else ""), tensor.meaning
 
-    for (kind, meaning), alike in groupby(tensors, what):
+    for (form, meaning), alike in groupby(tensors, what):
         names = ", ".join(f"`{tensor.name}`" for tensor in alike)
-        yield f"{names} | {kind} | {meaning} |\n"
+        yield f"{names} | {form} | {meaning} |\n"
 
 
 def without_section(text: str) -> list[str]:

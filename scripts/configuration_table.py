@@ -34,8 +34,8 @@ def parameters(config: Path) -> Iterator[Parameter]:
         if line.startswith("# "):
             comment.append(line.removeprefix("# "))
             continue
-        if found := PARAMETER.fullmatch(line):
-            yield Parameter(found[1], found[2], " ".join(comment))
+        if match := PARAMETER.fullmatch(line):
+            yield Parameter(match[1], match[2], " ".join(comment))
         comment = []
 
 

@@ -56,11 +56,11 @@ def metrics(document: str, *common: str) -> list[Metric]:
     return [
         Metric(
             name,
-            kind,
-            (*(common if kind == "gauge" else ()), *re.findall(r"`(\w+)`", labels)),
+            metric_type,
+            (*(common if metric_type == "gauge" else ()), *re.findall(r"`(\w+)`", labels)),
             meaning,
         )
-        for name, kind, labels, meaning in row.findall(document)
+        for name, metric_type, labels, meaning in row.findall(document)
     ]
 
 
@@ -168,20 +168,20 @@ def _laid_out(rows: Iterable[tuple[str, Iterable[Panel]]]) -> Iterator[Json]:
     top = number = 0
     for title, panels in rows:
         number += 1
-        place = {"x": 0, "y": top, "w": COLUMNS, "h": 1}
-        yield {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": place}
+        position = {"x": 0, "y": top, "w": COLUMNS, "h": 1}
+        yield {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": position}
         top += 1
         left = 0
         for panel in panels:
             number += 1
-            place = {"x": left, "y": top, "w": WIDTH, "h": HEIGHT}
+            position = {"x": left, "y": top, "w": WIDTH, "h": HEIGHT}
             yield {
                 "id": number,
                 "type": "timeseries",
                 "title": panel.title,
                 "description": panel.description,
                 "datasource": SOURCE,
-                "gridPos": place,
+                "gridPos": position,
                 "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
                 "targets": [
                     {"refId": letter, "datasource": SOURCE, "expr": query, "legendFormat": legend}

@@ -1,4 +1,4 @@
-"""Runs tests several times beside busy loops, and lists those whose outcome differs.
+"""Runs tests several times next to busy loops, and lists those whose outcome differs.
 
     make flaky ARGS="--runs 5 tests/bls"
     make flaky ARGS="--loops 4 --nice 10 -n 4 --dist loadgroup -m server"
@@ -34,12 +34,12 @@ def busy(loops: int) -> Iterator[None]:
 
 def outcomes(report: Path) -> Mapping[str, str]:
     """Return the outcome of each test of a JUnit report."""
-    found = {}
+    by_test = {}
     for case in ElementTree.parse(report).iter("testcase"):
         failed = {item.tag for item in case} & {"failure", "error"}
         skipped = "skipped" if case.find("skipped") is not None else "passed"
-        found[f"{case.get('classname')}::{case.get('name')}"] = "failed" if failed else skipped
-    return found
+        by_test[f"{case.get('classname')}::{case.get('name')}"] = "failed" if failed else skipped
+    return by_test
 
 
 def unsteady(runs: Sequence[Mapping[str, str]]) -> list[str]:
@@ -61,7 +61,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=5, help="runs of all tests (default: 5)")
-    parser.add_argument("--loops", type=int, default=2, help="busy loops beside (default: 2)")
+    parser.add_argument("--loops", type=int, default=2, help="busy loops next to them (default: 2)")
     parser.add_argument("--nice", type=int, default=0, help="niceness of the tests (default: 0)")
     settings, others = parser.parse_known_args()
     runs, passed = [], 0
@@ -75,7 +75,7 @@ def main() -> int:
                 return done.returncode
             runs.append(outcomes(report))
     lines = unsteady(runs)
-    print(f"\n{settings.runs} runs beside {settings.loops} busy loops: {passed} passed")
+    print(f"\n{settings.runs} runs next to {settings.loops} busy loops: {passed} passed")
     print(*lines, sep="\n")
     return int(bool(lines))
 

@@ -94,34 +94,34 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> float:
 def pip_settings() -> dict[str, str]:
     """Return pip's settings of this machine that a build needs, as environment variables."""
     listed = run(sys.executable, "-m", "pip", "config", "list")
-    found = dict(line.split("=", 1) for line in listed.splitlines() if "=" in line)
+    values = dict(line.split("=", 1) for line in listed.splitlines() if "=" in line)
     settings = {}
     for name in PIP_SETTINGS:
         for section in (":env:", "install", "global"):
-            if value := found.get(f"{section}.{name}"):
+            if value := values.get(f"{section}.{name}"):
                 settings[f"PIP_{name.replace('-', '_').upper()}"] = value.strip("'\"")
                 break
     return settings
 
 
-def local_places(settings: Mapping[str, str]) -> list[str]:
+def local_paths(settings: Mapping[str, str]) -> list[str]:
     """Return the folders of this machine that pip's settings name as paths or file URLs."""
-    places = []
+    paths = []
     for word in " ".join(settings.values()).split():
         path = Path(url2pathname(urlsplit(word).path) if word.startswith("file:") else word)
         if path.name == "simple":
             path = path.parent  # An index on disk links to files next to it.
         if path.is_absolute() and path.is_dir():
-            places.append(str(path))
-    return list(dict.fromkeys(places))
+            paths.append(str(path))
+    return list(dict.fromkeys(paths))
 
 
 def build_arguments() -> list[str]:
     """Return the arguments by which a build sees the packages that this machine's pip sees."""
     settings = pip_settings()
     arguments = []
-    for place in local_places(settings):
-        arguments += ["--volume", f"{place}:{place}:ro"]
+    for path in local_paths(settings):
+        arguments += ["--volume", f"{path}:{path}:ro"]
     if certificate := settings.pop("PIP_CERT", ""):
         # Not in its own place: the package ca-certificates writes there.
         arguments += ["--volume", f"{certificate}:/mnt/ca.crt:ro"]
@@ -140,9 +140,9 @@ class Store:
     @property
     def command(self) -> list[str]:
         """Buildah with this store. vfs works everywhere, but copies everything for each layer."""
-        places = ["--root", str(self.folder / "images"), "--runroot", str(self.folder / "run")]
+        folders = ["--root", str(self.folder / "images"), "--runroot", str(self.folder / "run")]
         driver = "overlay" if self.overlays else "vfs"
-        return ["buildah", *places, "--storage-driver", driver]
+        return ["buildah", *folders, "--storage-driver", driver]
 
     @cached_property
     def overlays(self) -> bool:
@@ -165,8 +165,8 @@ class Store:
 
     def has(self, image: str) -> bool:
         """Return whether an image is in the store."""
-        asked = [*self.command, "inspect", "--type", "image", image]
-        return subprocess.run(asked, capture_output=True).returncode == 0
+        inspect = [*self.command, "inspect", "--type", "image", image]
+        return subprocess.run(inspect, capture_output=True).returncode == 0
 
     def base(self, wanted: str) -> str:
         """Return the base: the one that is wanted, Debian's of the registry, or one of our own."""
@@ -195,11 +195,11 @@ class Store:
 
     def build(self, base: str) -> None:
         """Build the image; by vfs all its steps are one layer, as each would be a copy."""
-        kind = ["--isolation", "chroot", "--format", "docker"]
+        options = ["--isolation", "chroot", "--format", "docker"]
         if self.overlays:
-            kind.append("--layers")
+            options.append("--layers")
         arguments = ["--file", str(DOCKERFILE), "--build-arg", f"BASE={base}", *build_arguments()]
-        self.buildah("build", *kind, *arguments, "--tag", IMAGE, ROOT)
+        self.buildah("build", *options, *arguments, "--tag", IMAGE, ROOT)
 
     @contextlib.contextmanager
     def mounted(self) -> Iterator[Path]:
@@ -296,8 +296,8 @@ class Container:
         """
         assert self.process is not None
         assert self.process.poll() is None, f"it has ended with {self.process.returncode}"
-        kind, *command = self.config["Healthcheck"]["Test"]
-        assert kind == "CMD"
+        shell, *command = self.config["Healthcheck"]["Test"]
+        assert shell == "CMD"
         return self.inside(*command).returncode == 0
 
     def curl(self, *arguments: str) -> list[str]:
@@ -308,7 +308,7 @@ class Container:
     def processes(self) -> list[tuple[int, str, str, int]]:
         """Return number outside, name, state and user of each process of the container."""
         space = os.readlink(f"/proc/{self.first}/ns/pid")
-        found = []
+        running = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError):
                 number = int(entry.name)
@@ -317,21 +317,21 @@ class Container:
                 lines = (entry / "status").read_text().splitlines()
                 status = dict(line.split(":\t", 1) for line in lines)
                 user = int(status["Uid"].split()[0])
-                found.append((number, status["Name"], status["State"][0], user))
-        return found
+                running.append((number, status["Name"], status["State"][0], user))
+        return running
 
     def zombies(self) -> list[int]:
         """Return the ended processes that no parent has waited for."""
         # A zombie has no namespace to read: it is known by its parent.
         parents = {number for number, *_ in self.processes()}
-        found = []
+        dead = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError):
                 number = int(entry.name)
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 if fields[0] == "Z" and int(fields[1]) in parents:
-                    found.append(number)
-        return found
+                    dead.append(number)
+        return dead
 
     def processor_s(self) -> float:
         """Return the seconds of processors that it has used, which other work does not lengthen."""
@@ -399,10 +399,10 @@ def check_answers(container: Container) -> None:
 
 def check_processes(container: Container) -> None:
     """Check the tree of processes, and what comes of one that is killed."""
-    found = container.processes()
-    names = [name for _, name, *_ in found]
-    assert {user for *_, user in found} == {USER}, "a process has another user"
-    first = next(name for number, name, *_ in found if number == container.first)
+    running = container.processes()
+    names = [name for _, name, *_ in running]
+    assert {user for *_, user in running} == {USER}, "a process has another user"
+    first = next(name for number, name, *_ in running if number == container.first)
     assert first == "tini", f"process 1 is {first}"
     status = Path(f"/proc/{container.first}/status").read_text()
     assert "CapEff:\t0000000000000000" in status and "CapBnd:\t0000000000000000" in status
@@ -414,7 +414,7 @@ def check_processes(container: Container) -> None:
 
     victim = next(
         number
-        for number, name, *_ in found
+        for number, name, *_ in running
         if name.startswith("triton_python_b")
         and b"/vad" in Path(f"/proc/{number}/cmdline").read_bytes()
     )
@@ -438,7 +438,7 @@ def check_stop(container: Container) -> float:
     )
     assert made.returncode == 0, made.stderr
     command = transcription(container, long, *with_key())
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asked:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stopping:
 
         def taken() -> bool:
             metrics = run(*container.curl(*with_key(), f"{URL}/metrics"))
@@ -450,7 +450,7 @@ def check_stop(container: Container) -> float:
         assert container.process is not None
         code = container.process.wait(STOP_S)
         took = time.monotonic() - begun
-        text, _ = asked.communicate(timeout=10)
+        text, _ = stopping.communicate(timeout=10)
     assert text.endswith("200") and text.lower().count(IN_SAMPLE) >= REPEATS, text[-200:]
     long.unlink()
     assert code == 0, f"it ended with {code}"

@@ -32,7 +32,7 @@ def requirements(
     Raises:
         SystemExit: there is no such extra, or nothing to leave out.
     """
-    found = list(dependencies)
+    names = list(dependencies)
     todo = list(extras)
     seen = set()
     while todo:
@@ -46,17 +46,17 @@ def requirements(
             if own := OWN_EXTRAS.fullmatch(line):
                 todo += own[1].split(",")
             else:
-                found.append(line)
-    if unknown := set(without) - set(map(name_of, found)):
+                names.append(line)
+    if unknown := set(without) - set(map(name_of, names)):
         raise SystemExit(f"--without: nothing installs {', '.join(sorted(unknown))}")
-    return [line for line in dict.fromkeys(found) if name_of(line) not in without]
+    return [line for line in dict.fromkeys(names) if name_of(line) not in without]
 
 
 def name_of(requirement: str) -> str:
     """Return the package that a requirement names."""
-    found = re.match(r"[\w.-]+", requirement)
-    assert found is not None, requirement
-    return found[0]
+    name = re.match(r"[\w.-]+", requirement)
+    assert name is not None, requirement
+    return name[0]
 
 
 def main() -> None:

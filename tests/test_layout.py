@@ -262,7 +262,7 @@ KEYS_OF_CONCH = {
         "component/features.py",
         "families/kokoro/components.py",
     ),
-    *("families/speakers/embedding.py", "families/turns/asked.py", "gateway/openapi.py"),
+    *("families/speakers/components.py", "families/turns/end_of_turn.py", "gateway/openapi.py"),
     *(
         "decoding/graph/fst_arrays.py",
         "packaged.py",

@@ -30,7 +30,6 @@ from conch.families.transducer.networks import TransducerEncoder, TransducerStre
 
 
 def _live(searcher: Callable[[Any], Any]) -> Callable[[Any], StreamingDecoder[Any]]:
-    """Return what makes the live decoder of a searcher, from its parameters."""
     return lambda config: StreamingDecoder(searcher(config), config.stream_ttl_s)
 
 
@@ -60,34 +59,34 @@ _LIVE: _Parts = {
         (_live(UnitSearcher), OnlineDecoderConfig),
     ),
 }
-KINDS = tuple(_OF_RECORDINGS)
+MODELS = tuple(_OF_RECORDINGS)
 _TOGETHER = 8
 """Recordings of a batch, or streams side by side."""
 
 
 def recorded(
-    kind: str, folder: Path, waveforms: Sequence[FloatArray], beam_sizes: Sequence[int] = (1,)
+    model: str, folder: Path, waveforms: Sequence[FloatArray], beam_sizes: Sequence[int] = (1,)
 ) -> dict[int, list[Outputs]]:
     """Return what is found in recordings, float32 `[samples]`, for each beam size."""
-    parts = _opened(_OF_RECORDINGS[kind], folder)
-    found: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
+    parts = _opened(_OF_RECORDINGS[model], folder)
+    results: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
     for some in _groups(waveforms):
         rows = [Row({"waveform": item}) for item in some]
         for beam_size, answers in _answered(parts, rows, beam_sizes).items():
-            found[beam_size] += answers
-    return found
+            results[beam_size] += answers
+    return results
 
 
 def live(
-    kind: str,
+    model: str,
     folder: Path,
     waveforms: Sequence[FloatArray],
     step: int,
     beam_sizes: Sequence[int] = (1,),
 ) -> dict[int, list[Outputs]]:
     """Return the last answers of streams that send `step` samples at a time, as `recorded`."""
-    parts = _opened(_LIVE[kind], folder)
-    found: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
+    parts = _opened(_LIVE[model], folder)
+    results: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
     for some in _groups(waveforms):
         last: dict[tuple[int, int | str], Outputs] = {}
         for start in range(0, max(map(len, some)), step):
@@ -105,11 +104,11 @@ def live(
             for beam_size, answers in _answered(parts, rows, beam_sizes).items():
                 for row, answer in zip(rows, answers, strict=True):
                     last[beam_size, row.stream_id] = answer
-        for beam_size, outputs in found.items():
+        for beam_size, outputs in results.items():
             outputs += [last[beam_size, number] for number in range(1, len(some) + 1)]
     for part in parts:
         part.close()
-    return found
+    return results
 
 
 def text_of(outputs: Outputs) -> str:
@@ -146,9 +145,9 @@ def _answered(
             replace(row, inputs=answer)
             for row, answer in zip(rows, _checked(component(rows)), strict=True)
         ]
-    found = {}
+    results = {}
     for beam_size in beam_sizes:
-        asked = [
+        requests = [
             replace(
                 row,
                 parameters={**row.parameters, "beam_size": beam_size},
@@ -156,8 +155,8 @@ def _answered(
             )
             for row in rows
         ]
-        found[beam_size] = _checked(last(asked))
-    return found
+        results[beam_size] = _checked(last(requests))
+    return results
 
 
 def _checked(answers: Sequence[Outputs | Exception]) -> list[Outputs]:

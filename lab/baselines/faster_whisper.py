@@ -4,14 +4,12 @@ It runs as a user would run it: beam 5, its own VAD filter, the language of the 
 English, everything else at its defaults, one utterance after the other on all cores.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from conch.bench.header import cores
-from lab import child
-from lab.baselines import one_process
-from lab.baselines.one_process import BaselineRun, Job
+from conch.component import FloatArray
+from lab.baselines.one_process import Transcribe
 
 NAME = "faster-whisper"
 BATCHES: Mapping[str, int] = {NAME: 0, f"{NAME}-batched": 8}
@@ -24,17 +22,14 @@ class Options:
     model: str
     """A CTranslate2 Whisper folder; empty is the attention components' default."""
     compute_type: str
-    """CTranslate2's name: int8, float32, …"""
     cpu_threads: int
     beam_size: int = 5
     vad_filter: bool = True
     language: str = "en"
     batch_size: int = 0
-    """See `BATCHES`."""
 
 
 def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
-    """Return options for the weights and the compute type that a server runs."""
     compute_type = served.get("compute_type", "auto")
     return Options(
         model=served.get("model", ""),
@@ -46,18 +41,11 @@ def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
     )
 
 
-def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
-    """Run the job in a separate process; see `one_process.measure`."""
-    return one_process.measure("lab.baselines.faster_whisper", job, on_answer)
-
-
-def main() -> None:
+def load(options: Options) -> Transcribe:
     from faster_whisper import BatchedInferencePipeline, WhisperModel
 
     from conch.families.whisper.config import model_folder
 
-    asked = child.job()
-    options = Options(**asked["options"])
     model = WhisperModel(
         str(model_folder(options.model)),
         device="cpu",
@@ -70,7 +58,7 @@ def main() -> None:
         "language": options.language,
     }
 
-    def transcribe(waveform: Any) -> str:
+    def transcribe(waveform: FloatArray) -> str:
         if options.batch_size:
             batched = BatchedInferencePipeline(model)
             segments, _ = batched.transcribe(waveform, batch_size=options.batch_size, **settings)
@@ -79,8 +67,4 @@ def main() -> None:
         # The segments are a generator: joining them does the work.
         return " ".join(segment.text.strip() for segment in segments)
 
-    one_process.answer(asked["paths"], asked["warmup_paths"], transcribe)
-
-
-if __name__ == "__main__":
-    main()
+    return transcribe

@@ -37,9 +37,7 @@ _TAG = re.compile(r"<\|[^|]*\|>")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What a peer hears."""
-
+class PeerResult:
     text: str
     times: Sequence[float] = ()
     """Seconds of each unit."""
@@ -48,49 +46,46 @@ class Heard:
     """Of each unit; empty where the peer does not tell them."""
 
 
-Peer = Callable[[FloatArray], Heard]
+Peer = Callable[[FloatArray], PeerResult]
 """Hears a waveform, float32 `[samples]` at 16 kHz."""
 
 
 def peer_of(
-    kind: str, folder: Path, beam_size: int = 1, step: int = 0, *, is_live: bool = False
+    model_kind: str, folder: Path, beam_size: int = 1, step: int = 0, *, is_live: bool = False
 ) -> Peer | None:
     """Return who hears with a folder; None if no peer has this search.
 
-    Args:
-        kind: Of the folder, as `conch models inspect` says it.
-        folder: A complete model.
-        beam_size: 1 is the greedy search.
-        step: Samples of live audio that come at once; 0 for all.
-        is_live: Whether the network of live audio is heard, where there are two.
+    A beam of 1 is the greedy search, and a step of 0 sends all audio at once. `is_live` chooses the
+    network of live audio where there are two.
     """
-    if beam_size > 1 and kind != "transducer":
+    if beam_size > 1 and model_kind != "transducer":
         return None
-    if kind in ("sensevoice", "paraformer") and (folder / TOKEN_LIST).is_file():
-        return _funasr(kind, folder)
-    recognizer = recognizer_of(kind, folder, beam_size, is_live=is_live)
+    if model_kind in ("sensevoice", "paraformer") and (folder / TOKEN_LIST).is_file():
+        return _funasr(model_kind, folder)
+    recognizer = recognizer_of(model_kind, folder, beam_size, is_live=is_live)
     if hasattr(recognizer, "is_ready"):
-        tail_s = _TAIL_S.get(kind, _USUAL_TAIL_S)
+        tail_s = _TAIL_S.get(model_kind, _USUAL_TAIL_S)
         return lambda waveform: _streamed(recognizer, waveform, step or len(waveform), tail_s)
     return lambda waveform: _whole(recognizer, waveform)
 
 
-def recognizer_of(kind: str, folder: Path, beam_size: int = 1, *, is_live: bool = False) -> Any:
-    """Return sherpa-onnx's recogniser of a folder in its format; see `peer_of`."""
+def recognizer_of(
+    model_kind: str, folder: Path, beam_size: int = 1, *, is_live: bool = False
+) -> Any:
     import sherpa_onnx
 
     online, offline = sherpa_onnx.OnlineRecognizer, sherpa_onnx.OfflineRecognizer
     shared = {"tokens": str(folder / TOKENS), "num_threads": 1}
-    if kind == "transducer":
-        found = read_transducer(folder)
-        shared |= {name: str(path) for name, path in found.parts.items()}
+    if model_kind == "transducer":
+        transducer = read_transducer(folder)
+        shared |= {name: str(path) for name, path in transducer.parts.items()}
         shared |= {"max_active_paths": beam_size}
         shared["decoding_method"] = "modified_beam_search" if beam_size > 1 else "greedy_search"
-        if found.encoder.is_live:
+        if transducer.encoder.is_live:
             return online.from_transducer(**shared, temperature_scale=1.0)
-        name = "nemo_transducer" if found.lstm else "transducer"
+        name = "nemo_transducer" if transducer.lstm else "transducer"
         return offline.from_transducer(**shared, model_type=name)
-    if kind == "ctc":
+    if model_kind == "ctc":
         ctc = read_ctc(folder)
         if is_live or (ctc.live and ctc.live.path == ctc.recordings.path):
             assert ctc.live
@@ -98,27 +93,29 @@ def recognizer_of(kind: str, folder: Path, beam_size: int = 1, *, is_live: bool 
             return getattr(online, name)(model=str(ctc.live.path), **shared)
         name = _CTC.get(ctc.model_type, "from_nemo_ctc")
         return getattr(offline, name)(model=str(ctc.recordings.path), **shared)
-    if kind == "paraformer_online":
+    if model_kind == "paraformer_online":
         parts = read_online_paraformer(folder, "float32")
         return online.from_paraformer(
             encoder=str(parts.network), decoder=str(parts.decoder), **shared
         )
-    if kind == "paraformer":
+    if model_kind == "paraformer":
         network = read_paraformer(folder, "float32").network
         return offline.from_paraformer(paraformer=str(network), **shared)
     network = read_sense_voice(folder, "float32").network
     return offline.from_sense_voice(model=str(network), **shared)
 
 
-def _whole(recognizer: Any, waveform: FloatArray) -> Heard:
+def _whole(recognizer: Any, waveform: FloatArray) -> PeerResult:
     stream = recognizer.create_stream()
     stream.accept_waveform(SAMPLE_RATE, waveform)
     recognizer.decode_stream(stream)
-    found = stream.result
-    return Heard(_joined(found.text), found.timestamps, found.tokens, found.ys_log_probs)
+    recognised = stream.result
+    return PeerResult(
+        _joined(recognised.text), recognised.timestamps, recognised.tokens, recognised.ys_log_probs
+    )
 
 
-def _streamed(recognizer: Any, waveform: FloatArray, step: int, tail_s: float) -> Heard:
+def _streamed(recognizer: Any, waveform: FloatArray, step: int, tail_s: float) -> PeerResult:
     stream = recognizer.create_stream()
     tail = np.zeros(round(tail_s * SAMPLE_RATE), np.float32)
     for piece in (*np.split(waveform, range(step, len(waveform), step)), tail):
@@ -128,30 +125,31 @@ def _streamed(recognizer: Any, waveform: FloatArray, step: int, tail_s: float) -
     stream.input_finished()
     while recognizer.is_ready(stream):
         recognizer.decode_stream(stream)
-    found = recognizer.get_result_all(stream)
-    return Heard(_joined(found.text), found.timestamps, found.tokens, found.ys_probs)
+    recognised = recognizer.get_result_all(stream)
+    return PeerResult(
+        _joined(recognised.text), recognised.timestamps, recognised.tokens, recognised.ys_probs
+    )
 
 
-def _funasr(kind: str, folder: Path) -> Peer:
-    """Return funasr-onnx's model of a folder in FunASR's format."""
+def _funasr(model_kind: str, folder: Path) -> Peer:
     import funasr_onnx
 
-    if kind == "paraformer":
+    if model_kind == "paraformer":
         model = funasr_onnx.Paraformer(str(folder), intra_op_num_threads=1)
-        return lambda waveform: Heard(_joined(model(waveform)[0]["preds"][0]))
+        return lambda waveform: PeerResult(_joined(model(waveform)[0]["preds"][0]))
     voice = funasr_onnx.SenseVoiceSmall(str(folder), intra_op_num_threads=1)
     tokens = json.loads((folder / TOKEN_LIST).read_text("utf-8"))
 
-    def heard(waveform: FloatArray) -> Heard:
+    def recognised(waveform: FloatArray) -> PeerResult:
         auto, plain = np.zeros(1, np.int32), np.full(1, 15, np.int32)
         logits, _ = voice.infer(*voice.extract_feat([waveform]), auto, plain)
         frames = log_softmax(logits[0, NUM_TAGS:])
         best = frames.argmax(1)
         units, _, _, log_probs = unit_runs(best, frames.max(1))
         text = _TAG.sub("", voice(waveform)[0])
-        return Heard(_joined(text), (), [tokens[unit] for unit in units], log_probs.tolist())
+        return PeerResult(_joined(text), (), [tokens[unit] for unit in units], log_probs.tolist())
 
-    return heard
+    return recognised
 
 
 def _joined(text: str) -> str:

@@ -1,14 +1,11 @@
-"""Measure a baseline that hears recordings one after the other in a process of its own.
-
-`measure` starts the baseline's module (see `lab.child`), which answers with a message per recording
-and a last one with the times.
-"""
+"""Measure a baseline that transcribes recordings one after the other in a process of its own."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from conch.bench.memory import MB
 from conch.component import SAMPLE_RATE, FloatArray
@@ -17,31 +14,25 @@ from lab import child
 from lab.waveforms import waveform_of
 
 Options = TypeVar("Options")
+Transcribe: TypeAlias = Callable[[FloatArray], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[Options]):
-    """The job of the child."""
-
     paths: tuple[str, ...]
     """Audio files, decoded before the clock starts."""
     options: Options
-    """A dataclass of the baseline."""
     warmup_paths: tuple[str, ...] = ()
-    """Audio files transcribed before the clock starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """The measurements of the child."""
-
     texts: tuple[str, ...]
     latencies_s: tuple[float, ...]
     wall_s: float
     """Seconds from the first utterance's start to the last one's text."""
     audio_s: float
     cpu_s: float
-    """CPU seconds of all threads during the measurement."""
     memory_mb: float
     """Peak memory of the child with loading, without its waveforms.
 
@@ -49,44 +40,45 @@ class BaselineRun:
     """
 
 
-def measure(module: str, job: Job[Any], on_answer: Callable[[], None]) -> BaselineRun:
-    """Run the job by a module in a separate process; `on_answer` is called at each utterance."""
-    texts: list[str] = []
-    latencies: list[float] = []
-    last: dict[str, float] | None = None
-    with child.running(module, asdict(job)) as (process, messages, memory):
+def measure(
+    load: Callable[[Options], Transcribe], job: Job[Options], on_answer: Callable[[], None]
+) -> BaselineRun:
+    """Run the job in a new process, which loads a model; call `on_answer` at each utterance."""
+    answers: list[tuple[str, float]] = []
+    totals: dict[str, float] = {}
+    with child.running(partial(_work, load), job) as (process, messages, memory):
         for message in messages:
-            if "text" in message:
-                texts.append(message["text"])
-                latencies.append(message["latency_s"])
-                on_answer()
+            if isinstance(message, dict):
+                totals = message
             else:
-                last = message
+                answers.append(message)
+                on_answer()
         peak_mb = memory.peak().total_mb
-    if last is None:
-        raise BenchError(f"the baseline {module} ended early, with status {process.returncode}")
-    memory_mb = round(peak_mb - last["waveforms_mb"], 1)
+    if not totals:
+        raise BenchError(f"the baseline ended early, with status {process.exitcode}")
     return BaselineRun(
-        tuple(texts), tuple(latencies), last["wall_s"], last["audio_s"], last["cpu_s"], memory_mb
+        texts=tuple(text for text, _ in answers),
+        latencies_s=tuple(latency_s for _, latency_s in answers),
+        memory_mb=round(peak_mb - totals.pop("waveforms_mb"), 1),
+        **totals,
     )
 
 
-def answer(
-    paths: Sequence[str], warmup_paths: Sequence[str], transcribe: Callable[[FloatArray], str]
-) -> None:
-    """Transcribe the files of a job and say the measurements; called in the child."""
-    waveforms = [waveform_of(Path(path)) for path in paths]
-    for path in warmup_paths:
+def _work(load: Callable[[Any], Transcribe], job: Job[Any], say: child.Say) -> None:
+    transcribe = load(job.options)
+    waveforms = [waveform_of(Path(path)) for path in job.paths]
+    for path in job.warmup_paths:
         transcribe(waveform_of(Path(path)))
     first, cpu_before_s = time.perf_counter(), time.process_time()
     for waveform in waveforms:
         started = time.perf_counter()
         text = transcribe(waveform)
-        child.say(text=text, latency_s=time.perf_counter() - started)
-    wall_s = time.perf_counter() - first
-    child.say(
-        wall_s=wall_s,
-        cpu_s=time.process_time() - cpu_before_s,
-        audio_s=sum(map(len, waveforms)) / SAMPLE_RATE,
-        waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB,
+        say((text, time.perf_counter() - started))
+    say(
+        {
+            "wall_s": time.perf_counter() - first,
+            "cpu_s": time.process_time() - cpu_before_s,
+            "audio_s": sum(map(len, waveforms)) / SAMPLE_RATE,
+            "waveforms_mb": sum(waveform.nbytes for waveform in waveforms) / MB,
+        }
     )

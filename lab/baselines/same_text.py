@@ -1,11 +1,6 @@
-"""Compare what a folder writes in Conch and in its authors' runtime, utterance by utterance.
+"""`python -m lab same-text`: what a folder writes in Conch and in its authors' runtime."""
 
-    python -m lab.baselines.same_text FOLDER --manifest speech/manifest.tsv --split dev --limit 200
-
-Conch's components run in this process, without a server. Live audio comes in pieces of 100 ms.
-The log probabilities are those of words with the same text, where the runtime tells them.
-"""
-
+import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,33 +9,21 @@ import numpy as np
 from tqdm import tqdm
 
 from conch.catalogue.models import detect
-from conch.cli.arguments import positive
 from conch.component import SAMPLE_RATE, FloatArray, Outputs
 from conch.scoring.manifest import spread
 from conch.wire.errors import BenchError
-from lab.arguments import script_parser
-from lab.baselines.components import KINDS, live, recorded, text_of, words_of
-from lab.baselines.folder_peers import Heard, peer_of
+from lab.baselines.components import MODELS, live, recorded, text_of, words_of
+from lab.baselines.folder_peers import PeerResult, peer_of
+from lab.command import Command
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.evaluate import Table
 from lab.waveforms import waveform_of
 
-FLAGS = """
---manifest FILE!   utterances with their texts
---split NAME=dev   of the manifest
---limit N          utterances, evenly taken (default: all)
---step-ms N=100    live audio that comes at once
-"""
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, manifest=Path, limit=positive, step_ms=positive)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--beam", type=int, nargs="*", default=[1, 4], help="sizes; 1 is greedy")
-    args = parser.parse_args(arguments)
-    kind, folder, found = detect(str(args.folder))
-    if kind.name not in KINDS:
-        raise BenchError(f"{folder} is a {kind.title}, which has no peer here")
+def run_command(args: argparse.Namespace) -> int:
+    model, folder, details = detect(str(args.folder))
+    if model.name not in MODELS:
+        raise BenchError(f"{folder} is a {model.title}, which has no peer here")
     utterances = utterances_of(args.manifest, [args.split])
     utterances = spread(utterances, args.limit)
     waveforms = [waveform_of(item.path) for item in tqdm(utterances, "recordings")]
@@ -48,22 +31,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     head, line = table.head.splitlines()
     print(f"{head} same text | log probability |\n{line} --- | --- |")
     step = args.step_ms * SAMPLE_RATE // 1000
-    written = {"recordings": recorded(kind.name, folder, waveforms, args.beam)}
-    if found.is_live:
-        written["live"] = live(kind.name, folder, waveforms, step, args.beam)
+    written = {"recordings": recorded(model.name, folder, waveforms, args.beam)}
+    if details.is_live:
+        written["live"] = live(model.name, folder, waveforms, step, args.beam)
     for beam_size in args.beam:
         name = f"beam of {beam_size}" if beam_size > 1 else "greedy"
-        expected: list[Heard] = []
-        if peer := peer_of(kind.name, folder, beam_size, step):
+        expected: list[PeerResult] = []
+        if peer := peer_of(model.name, folder, beam_size, step):
             expected = [peer(item) for item in tqdm(waveforms, f"peer, {name}")]
             print(table.row(f"peer, {name}", [item.text for item in expected]), "| |")
-        for heard, of_beams in written.items():
+        for sent, of_beams in written.items():
             outputs = of_beams[beam_size]
-            row = table.row(f"Conch, {name}, {heard}", [text_of(item) for item in outputs])
+            row = table.row(f"Conch, {name}, {sent}", [text_of(item) for item in outputs])
             print(row, compared(outputs, expected), flush=True)
+    return 0
 
 
-def compared(outputs: Sequence[Outputs], expected: Sequence[Heard]) -> str:
+def compared(outputs: Sequence[Outputs], expected: Sequence[PeerResult]) -> str:
     """Return how many texts are equal, and how far apart log probabilities of words are."""
     if not expected:
         return "| |"
@@ -74,10 +58,10 @@ def compared(outputs: Sequence[Outputs], expected: Sequence[Heard]) -> str:
     return f"{len(same)} of {len(pairs)} | {furthest} |"
 
 
-def distances(outputs: Outputs, heard: Heard) -> FloatArray:
+def distances(outputs: Outputs, result: PeerResult) -> FloatArray:
     """Return the differences of log probabilities of words; none if the peer does not tell them."""
     words: list[list[float]] = []
-    for unit, log_prob in zip(heard.units, heard.log_probs, strict=False):
+    for unit, log_prob in zip(result.units, result.log_probs, strict=False):
         if unit[0] in " ▁" or not words:
             words.append([])
         if unit.strip(" ▁"):  # a space alone is of no word
@@ -94,5 +78,26 @@ def tight(text: str) -> str:
     return re.sub(r"(?<=[\u4e00-\u9fff]) | (?=[\u4e00-\u9fff])", "", text)
 
 
-if __name__ == "__main__":
-    main()
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--beam", type=int, nargs="*", default=[1, 4], help="sizes; 1 is greedy")
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Compare what a folder writes in Conch and in its authors' runtime, utterance by "
+    "utterance. Conch's components run in this process, without a server. The log probabilities "
+    "are those of words with the same text, where the runtime tells them.",
+    epilog="""
+examples:
+  python -m lab same-text FOLDER --manifest speech/manifest.tsv --split dev --limit 200
+""",
+    flags="""
+--manifest FILE!   utterances with their texts
+--split NAME=dev   of the manifest
+--limit N          utterances, evenly taken (default: all)
+--step-ms N=100    live audio that comes at once
+""",
+    add=_add,
+    has_report=False,
+)

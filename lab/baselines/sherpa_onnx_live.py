@@ -1,16 +1,11 @@
-"""Live streams to sherpa-onnx's own WebSocket server, as `conch bench live` sends them to Conch.
-
-    pip install sherpa-onnx-bin
-    python -m lab.baselines.sherpa_onnx_live FOLDER --manifest speech/manifest.tsv --split dev \\
-        --streams 1,8,24 --seconds 30
-    conch bench live --transducer FOLDER --manifest speech/manifest.tsv --split dev \\
-        --streams 1,8,24 --seconds 30 --option decoder=transducer --option mode=streaming
+"""`python -m lab sherpa-onnx-live`: live streams to sherpa-onnx's own WebSocket server.
 
 It serves the streaming transducer of a folder with a thread for each core, a batch of as many
 streams as there are, and otherwise its defaults. The server does not say which chunk a text
 answers: so the latency is that of the end of a stream.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -30,24 +25,16 @@ import numpy as np
 from conch.bench.figures import Script, StreamRecord, live_run
 from conch.bench.live import LiveBenchmark, prepared, scripts
 from conch.bench.memory import MemorySampler
-from conch.cli.bench import counts
 from conch.families.transducer.folder import read_transducer
 from conch.wire.errors import BenchError
-from lab.arguments import script_parser, seconds
+from lab.command import Command
+from lab.pacing import paced
 
-FLAGS = """
---manifest FILE!  utterances with their texts
---split NAME      of the manifest
---streams N[,N…]  at once (default: 8)
---seconds S=60    least audio of a stream
-"""
+CHUNK_S = 0.64
 SERVER = "sherpa-onnx-online-websocket-server"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, manifest=Path, streams=(counts, [8]), seconds=seconds)
-    parser.add_argument("folder", type=Path)
-    args = parser.parse_args(arguments)
+def run_command(args: argparse.Namespace) -> int:
     benchmark = LiveBenchmark(manifest=args.manifest, split=args.split, seconds=args.seconds)
     samples, scoring = prepared(benchmark)
     print("| streams | CPU s per audio s | end ms p50 | p99 | WER % | MB |")
@@ -63,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         wer, end = 100 * (run.wer or 0.0), run.end_ms
         cells = (streams, run.cpu_s_per_audio_s, end.p50, end.p99, f"{wer:.2f}", run.peak_memory_mb)
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    return 0
 
 
 @contextmanager
@@ -94,7 +82,6 @@ def served(folder: Path, streams: int) -> Iterator[tuple[int, MemorySampler]]:
 
 
 async def _answers(port: int) -> None:
-    """Wait until the server takes connections."""
     async with asyncio.timeout(120):
         while True:
             try:
@@ -117,7 +104,7 @@ async def all_streams(port: int, said: Sequence[Script]) -> list[StreamRecord]:
     records = [StreamRecord(script, False) for script in said]
     async with aiohttp.ClientSession() as session:
         await asyncio.gather(
-            *(_one_stream(session, port, item, rng.uniform(0, 0.64)) for item in records)
+            *(_one_stream(session, port, item, rng.uniform(0, CHUNK_S)) for item in records)
         )
     return records
 
@@ -126,15 +113,11 @@ async def _one_stream(
     session: aiohttp.ClientSession, port: int, record: StreamRecord, delay_s: float
 ) -> None:
     script = record.script
-    block = script.sample_rate * 640 // 1000
     begun = time.perf_counter() + delay_s
     async with session.ws_connect(f"ws://127.0.0.1:{port}") as connection:
 
         async def send() -> None:
-            for start in range(0, len(script.waveform), block):
-                chunk = script.waveform[start : start + block]
-                due = begun + (start + len(chunk)) / script.sample_rate
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            async for chunk in paced(script.waveform, script.sample_rate, CHUNK_S, begun):
                 await connection.send_bytes(np.ascontiguousarray(chunk, np.float32).tobytes())
             await connection.send_str("Done")
 
@@ -145,11 +128,30 @@ async def _one_stream(
                 ended = begun + len(script.waveform) / script.sample_rate
                 record.end_s.append(time.perf_counter() - ended)
                 break
-            found = json.loads(message.data)
-            segments[found["segment"]] = found["text"]
+            result = json.loads(message.data)
+            segments[result["segment"]] = result["text"]
         await sending
         record.text = " ".join(segments[number].strip() for number in sorted(segments))
 
 
-if __name__ == "__main__":
-    main()
+COMMAND = Command(
+    run=run_command,
+    description="Send live streams to sherpa-onnx's own WebSocket server, as `conch bench live` "
+    "sends them to Conch.",
+    epilog="""
+examples:
+  pip install sherpa-onnx-bin
+  python -m lab sherpa-onnx-live FOLDER --manifest speech/manifest.tsv --split dev \\
+      --streams 1,8,24 --seconds 30
+  conch bench live --transducer FOLDER --manifest speech/manifest.tsv --split dev \\
+      --streams 1,8,24 --seconds 30 --option decoder=transducer --option mode=streaming
+""",
+    flags="""
+--manifest FILE!  utterances with their texts
+--split NAME      of the manifest
+--streams N[,N…]=8  at once
+--seconds S=60    least audio of a stream
+""",
+    add=lambda parser: parser.add_argument("folder", type=Path),
+    has_report=False,
+)

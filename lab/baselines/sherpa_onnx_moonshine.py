@@ -17,9 +17,8 @@ from conch.component import SAMPLE_RATE, FloatArray
 from conch.families.moonshine import FILES, PACKAGE, TOKENIZER
 from conch.families.moonshine.weights import DECODER, ENCODER, MODELS, TOKENIZER_FILE, read_graph
 from conch.packaged import packaged
-from lab import child
 from lab.baselines import one_process
-from lab.baselines.one_process import BaselineRun, Job
+from lab.baselines.one_process import BaselineRun, Job, Transcribe
 
 FORMATS = {"sherpa-onnx-moonshine": "ort", "sherpa-onnx-moonshine-onnx": "onnx"}
 """Format of the graphs, by the name of the baseline. The packages' own is `ort`, where each step
@@ -31,26 +30,22 @@ class Options:
     model: str
     """Folder with the files; empty is the model of the installed packages."""
     format: str
-    """See `FORMATS`."""
     num_threads: int = 1
 
 
 def options_of(served: Mapping[str, str], name: str) -> Options:
-    """Return options for the weights of a server, by its moonshine_encoder's `parameters`."""
     return Options(model=served.get("model", ""), format=FORMATS[name])
 
 
 def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
-    """Run the job in a separate process; see `one_process.measure`."""
     # The files are made here, so that the figures of the process are those of sherpa-onnx.
     with TemporaryDirectory() as folder:
         _write_files(job.options, Path(folder))
         job = replace(job, options=replace(job.options, model=folder))
-        return one_process.measure("lab.baselines.sherpa_onnx_moonshine", job, on_answer)
+        return one_process.measure(load, job, on_answer)
 
 
 def _write_files(options: Options, folder: Path) -> None:
-    """Write what sherpa-onnx loads of a model into a folder."""
     import onnx
     import tokenizers
 
@@ -70,7 +65,7 @@ def _write_files(options: Options, folder: Path) -> None:
         onnx.save(graph, str((folder / name).with_suffix(".onnx")))
     units = tokenizers.Tokenizer.from_file(str(tokens / TOKENIZER_FILE)).get_vocab()
     lines = [
-        f"{base64.b64encode(_bytes(unit)).decode()} {place}\n" for unit, place in units.items()
+        f"{base64.b64encode(_bytes(unit)).decode()} {index}\n" for unit, index in units.items()
     ]
     (folder / "tokens.txt").write_text("".join(lines))
 
@@ -80,11 +75,9 @@ def _bytes(unit: str) -> bytes:
     return bytes.fromhex(byte[1]) if byte else unit.encode()
 
 
-def main() -> None:
+def load(options: Options) -> Transcribe:
     import sherpa_onnx
 
-    asked = child.job()
-    options = Options(**asked["options"])
     folder = Path(options.model)
     recognizer = sherpa_onnx.OfflineRecognizer.from_moonshine_v2(
         *(str((folder / name).with_suffix(f".{options.format}")) for name in (ENCODER, DECODER)),
@@ -98,8 +91,4 @@ def main() -> None:
         recognizer.decode_stream(stream)
         return str(stream.result.text).strip()
 
-    one_process.answer(asked["paths"], asked["warmup_paths"], transcribe)
-
-
-if __name__ == "__main__":
-    main()
+    return transcribe

@@ -1,7 +1,7 @@
 """Estimate what a GPU server carries, from figures that you can replace by your own.
 
 Nothing here was measured on a GPU. `INPUTS` says of each figure whether it was measured (by
-`python -m lab.cost --capacity`), published or assumed; the functions below it are all the
+`python -m lab cost --capacity`), published or assumed; the functions below it are all the
 arithmetic. `lab/capacity/tables.py` writes the results.
 """
 
@@ -16,8 +16,6 @@ N_MELS = 80
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A figure that the computation takes from elsewhere."""
-
     value: float
     unit: str
     source: str
@@ -61,23 +59,23 @@ class Stage:
     process: str
     cpu_ms: float
     """Measured, for each request or chunk, all on the CPU."""
-    beside_gpu_ms: float
+    core_ms: float
     """How long a core of the host is busy where the model computes on a GPU: with a request, a
     chunk, or a batch of them."""
     instances: float = 1
     """Processes of it, by the overlays; Triton itself has threads instead."""
     rows: float = 1
-    """Requests that share `beside_gpu_ms` at most: a batch."""
+    """Requests that share `core_ms` at most: a batch."""
 
     @property
     def limit(self) -> float:
         """Return the requests or chunks per second of its processes with full batches."""
-        return self.instances * self.rows * value("load") * 1000 / self.beside_gpu_ms
+        return self.instances * self.rows * value("load") * 1000 / self.core_ms
 
     def host_ms(self, rate: float) -> float:
         """Return CPU ms for each of `rate` requests or chunks a second that a server gets."""
-        arrivals = rate / self.instances * self.beside_gpu_ms / 1000
-        return self.beside_gpu_ms / min(self.rows, mean_batch(arrivals))
+        arrivals = rate / self.instances * self.core_ms / 1000
+        return self.core_ms / min(self.rows, mean_batch(arrivals))
 
 
 def mean_batch(arrivals: float) -> float:
@@ -184,7 +182,7 @@ CHUNK_KEYS = 32 + 256
 
 
 def works() -> tuple[Work, ...]:
-    """Return the kinds of work, as measured by `lab.cost --capacity` (medians of three)."""
+    """Return the kinds of work, as measured by `lab cost --capacity` (medians of three)."""
     on_gpu = value("features") + value("tensors")
     search_ms = value("search") * value("step")
     triton = math.inf

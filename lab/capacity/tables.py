@@ -16,10 +16,8 @@ DOCUMENTS = {
     DOCS / "notes" / "scaling.md": ("capacity", "stages", "encoders"),
     DOCS / "guide" / "cluster.md": ("servers",),
 }
-"""The tables of each document."""
 MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 STREAMS = (8, 50, 200, 1000, 10_000)
-"""Live streams at once, of the examples."""
 
 
 def stages_table() -> str:
@@ -27,11 +25,11 @@ def stages_table() -> str:
     for work in works():
         servers = work.servers()
         rate = work.rate(servers) / servers
-        for place, item in enumerate(work.stages):
+        for index, item in enumerate(work.stages):
             has_limit = not math.isinf(item.instances)
             rows.append(
                 [
-                    "" if place else work.name,
+                    "" if index else work.name,
                     item.process,
                     number(item.cpu_ms),
                     number(item.host_ms(rate)),
@@ -66,7 +64,6 @@ def capacity_table() -> str:
 
 
 def encoders_table() -> str:
-    """Return the RTFx that a GPU's arithmetic allows for each of Whisper's encoders."""
     attention = works()[0]
     of_cores = attention.rate_of_cores(attention.servers())
     rows = [
@@ -93,7 +90,6 @@ class Machine:
 
 
 def machines() -> tuple[Machine, ...]:
-    """Return what one server carries, with the source of each figure."""
     (live,) = [work for work in works() if work.name.startswith("live")]
     of_a_gpu = live.servers()
     benchmarks = "[measured](../notes/benchmarks.md#live-streams)"

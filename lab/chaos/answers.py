@@ -40,7 +40,6 @@ class Answer:
     status: str
     """HTTP status, gRPC status name, WebSocket close code, `NO_ANSWER` or `LOST`."""
     text: str = ""
-    """Text of an error."""
     is_gateway: bool = False
     said: str = ""
     """What a visit was given: a text that was heard, or `audio`."""
@@ -57,8 +56,8 @@ def outcome(answer: Answer) -> str:
     """
     if answer.status in _ANSWERED:
         return "answered"
-    if found := _INTERNALS.search(answer.text):
-        return f"shows the server's inside: {found[0]!r}"
+    if shown := _INTERNALS.search(answer.text):
+        return f"shows the server's inside: {shown[0]!r}"
     if len(answer.text) > MAX_ERROR_CHARS:
         return f"an error of {len(answer.text)} characters"
     if answer.status in _REFUSED or (answer.status.isdecimal() and 400 <= int(answer.status) < 499):
@@ -78,7 +77,6 @@ def holds(answer: Answer) -> bool:
 
 
 def error_in(data: bytes) -> str:
-    """Return the text of an error of Triton or of the gateway."""
     try:
         error = json.loads(data)["error"]
         return str(error["message"] if isinstance(error, dict) else error)

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import aiohttp
 import numpy as np
 import soundfile
 
 from conch.bench.memory import MemorySampler
 from lab.chaos.answers import Answer
-from lab.chaos.doors.forms import FILES
-from lab.chaos.doors.target import Target, answered, post
+from lab.chaos.doors.target import Target, transcribed
 from lab.chaos.doors.triton_grpc import message, unary
 from lab.chaos.fuzz import Sent
 from lab.chaos.served import Serve
-from lab.chaos.speech import RATE, speech
+from lab.chaos.speech import RATE, speech, wav_file
 from lab.chaos.visits.battery import visit_all
 from lab.chaos.visits.behaviours import GONE
 
@@ -52,20 +50,19 @@ class Flood:
 async def poison(serve: Serve, target: Target) -> Sent:
     """Kill `speech` whenever it has a certain file; the gateway refuses it after two servers."""
     sent = Sent("a file that ends servers")
-    file = io.BytesIO()
-    soundfile.write(file, np.tile(speech(), VERSES), RATE, format="WAV", subtype="PCM_16")
-    asking = asyncio.create_task(_by_gateway(target, io.BytesIO(file.getvalue())))
+    file = wav_file(np.tile(speech(), VERSES))
+    asking = asyncio.create_task(_by_gateway(target, io.BytesIO(file)))
     killed: set[int] = set()
     num_strikes = 0
     while not (await asyncio.wait([asking], timeout=STRIKE_S))[0]:
-        found = {pid for pid, model in serve.stubs().items() if model == "speech"} - killed
-        for pid in found:
+        pids = {pid for pid, model in serve.stubs().items() if model == "speech"} - killed
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        killed |= found
-        num_strikes += bool(found)
+        killed |= pids
+        num_strikes += bool(pids)
     begun = time.monotonic()
-    again = await _by_gateway(target, io.BytesIO(file.getvalue()))
+    again = await _by_gateway(target, io.BytesIO(file))
     for number, answer in enumerate((asking.result(), again)):
         is_refused = answer.status == "422"
         sent.count_answer(number, answer if is_refused else Answer("sent", str(answer)), "the file")
@@ -75,19 +72,19 @@ async def poison(serve: Serve, target: Target) -> Sent:
 
 
 async def strangers(server: str, folder: Path) -> Sent:
-    """Let strangers visit every door that a gateway declares, and honest clients beside them."""
-    sent, found = Sent("strangers at every door"), await visit_all(server, folder)
-    for number, ((door, behaviour), answers) in enumerate(found.answers.items()):
+    """Let strangers visit every door that a gateway declares, and honest clients next to them."""
+    sent, findings = Sent("strangers at every door"), await visit_all(server, folder)
+    for number, ((door, behaviour), answers) in enumerate(findings.answers.items()):
         for answer, is_right in answers:
             shown = Answer("200") if is_right and answer.status == GONE else answer
             sent.count_answer(
                 number, shown if is_right else Answer("wrong", str(answer)), f"{door}: {behaviour}"
             )
-    for door, beside in found.honest.items():
-        for given, alone in beside:
+    for door, pairs in findings.honest.items():
+        for given, alone in pairs:
             shown = Answer("200") if given == alone else Answer("wrong", str(given))
             sent.count_answer(0, shown, f"{door}: an honest client")
-    for what in (found.left, found.faults):
+    for what in (findings.left, findings.faults):
         for visits, rest in what.items():
             if rest:
                 sent.count_answer(0, Answer("left", str(rest)), visits)
@@ -97,9 +94,7 @@ async def strangers(server: str, folder: Path) -> Sent:
 async def flood(serve: Serve, target: Target, size: Flood) -> tuple[Sent, float, float]:
     """Send files all at once, and live streams as fast as they can.
 
-    Returns:
-        Answers; every one holds that says that the server is busy.
-        Memory of all processes of the server before it, and at most during it, in MB.
+    Return the answers, and the memory of the server in MB: before it, and at most during it.
     """
     sent = Sent("a flood of bytes")
     with MemorySampler(serve.pid) as sampler:
@@ -108,8 +103,8 @@ async def flood(serve: Serve, target: Target, size: Flood) -> tuple[Sent, float,
             files = [_file(target, path) for _ in range(size.files)]
             until = time.monotonic() + size.seconds
             streams = [_stream(target, number, until) for number in range(size.streams)]
-            for found in await asyncio.gather(*files, *streams):
-                for number, answer in enumerate(found):
+            for answers in await asyncio.gather(*files, *streams):
+                for number, answer in enumerate(answers):
                     sent.count_answer(number, answer, "a file or a chunk")
         return sent, before_mb, sampler.peak().total_mb
 
@@ -120,10 +115,7 @@ async def _file(target: Target, path: str) -> list[Answer]:
 
 
 async def _by_gateway(target: Target, file: IO[bytes]) -> Answer:
-    form = aiohttp.FormData()
-    form.add_field("file", file, filename="flood.wav", content_type="audio/wav")
-    coming = post(target, target.gateway(FILES), form, is_gateway=True)
-    answer = await answered(coming, patience_s=PATIENCE_S)
+    answer = await transcribed(target, file, patience_s=PATIENCE_S)
     # Refused before its body was read, it may see no more than the end of the connection.
     return Answer("503", answer.text, is_gateway=True) if answer.status == "lost" else answer
 
@@ -131,21 +123,21 @@ async def _by_gateway(target: Target, file: IO[bytes]) -> Answer:
 async def _stream(target: Target, number: int, until: float) -> list[Answer]:
     """Send chunks of silence down one stream after the other, AHEAD of them without waiting."""
     samples = CHUNK_S * RATE
-    found = []
+    all_answers = []
     starts = True
     while time.monotonic() < until:
         requests = []
-        for place in range(AHEAD):
+        for index in range(AHEAD):
             tensors = {"PCM16": ("INT16", [1, samples], bytes(2 * samples))}
-            flags = {"sequence_id": 1_000_000 + number, "sequence_start": starts and not place}
+            flags = {"sequence_id": 1_000_000 + number, "sequence_start": starts and not index}
             request = message(
                 "speech", tensors, {**flags, "mode": "streaming"} if starts else flags
             )
             requests.append(unary(target, request.SerializeToString(), patience_s=PATIENCE_S))
         answers = await asyncio.gather(*requests)
-        found += answers
+        all_answers += answers
         starts = any(answer.status != "OK" for answer in answers)
-    return found
+    return all_answers
 
 
 @asynccontextmanager

@@ -25,21 +25,19 @@ from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import (
     BY_GATEWAY,
-    KIND_OF_MODEL,
-    KINDS,
-    LIVE,
-    Asked,
-    Heard,
+    EVERY,
+    REQUEST_OF_MODEL,
+    REQUESTS,
     Honest,
-    kinds_of,
+    Replies,
+    Reply,
     open_streams,
 )
 from lab.chaos.memory import small_memory
-from lab.chaos.progress import say
-from lab.chaos.served import Serve, can_have_small_memory
+from lab.chaos.served import Serve, can_have_small_memory, say
 from lab.chaos.speech import RATE, speech
 from lab.chaos.strikes import FROZEN, HUNG, KILLED, STARVED, TRITON, Strike, strike
-from lab.header import lab_header
+from lab.command import lab_header
 
 PHASES = (
     *("fuzz", "strangers", "clients", "overload", "deadlines"),
@@ -60,14 +58,10 @@ IDLE_STREAMS = 3
 class ChaosCampaign:
     seed: int = 1
     requests: int = 3_000
-    """Hostile items, over all doors."""
     minutes: float = 15.0
-    """After which nothing more begins."""
     phases: Sequence[str] = PHASES
     only: str | None = None
     """`DOOR`, or `DOOR:NUMBER` for one item of what is drawn for it."""
-    models: Sequence[str] = ()
-    """For `--models` of the server; none for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,32 +79,23 @@ class PhaseRow:
     took_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ChaosReport:
     header: Flat[Header]
-    phases: Sequence[PhaseRow]
-    faults: Sequence[Fault]
-    strikes: Sequence[Strike]
-    before: Census | None
-    after: Census | None
-    stop_s: float | None
-    """Seconds from SIGTERM, with live streams open, to the end."""
-    restarts: int
-    """How often the server had to be started again."""
-    failures: Sequence[str]
-    """What did not hold, in words; empty for a campaign that held."""
-    left_out: Sequence[str]
-    """What was not tried, and why."""
-    took_s: float
-
-
-@dataclass(slots=True)
-class _Found:
     phases: list[PhaseRow] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     strikes: list[Strike] = field(default_factory=list)
+    before: Census | None = None
+    after: Census | None = None
+    stop_s: float | None = None
+    """Seconds from SIGTERM, with live streams open, to the end."""
+    restarts: int = 0
+    """How often the server had to be started again."""
     failures: list[str] = field(default_factory=list)
+    """What did not hold, in words."""
     left_out: list[str] = field(default_factory=list)
+    """What was not tried, and why."""
+    took_s: float = 0.0
 
 
 def run(campaign: ChaosCampaign) -> ChaosReport:
@@ -119,38 +104,26 @@ def run(campaign: ChaosCampaign) -> ChaosReport:
 
 async def _run(campaign: ChaosCampaign) -> ChaosReport:
     begun = time.monotonic()
-    header = lab_header("chaos", campaign)
+    report = ChaosReport(header=lab_header("chaos", campaign))
     with TemporaryDirectory(prefix="chaos-") as folder:
-        running = Running(campaign, Path(folder))
+        running = Running(campaign, Path(folder), report)
         try:
             await running.start()
-            header = header.with_triton(triton_version(running.serve.addresses.http))
+            version = triton_version(running.serve.addresses.http)
+            report.header = report.header.with_triton(version)
             await running.all_phases()
-            stop_s = await running.end()
+            await running.end()
         finally:
             await running.close()
-    found = running.found
-    return ChaosReport(
-        header=header,
-        phases=found.phases,
-        faults=found.faults,
-        strikes=found.strikes,
-        before=running.before,
-        after=running.after,
-        stop_s=stop_s,
-        restarts=running.restarts,
-        failures=found.failures,
-        left_out=found.left_out,
-        took_s=round(time.monotonic() - begun, 1),
-    )
+    report.took_s = round(time.monotonic() - begun, 1)
+    return report
 
 
 class Running:
     """A campaign under way: the server, the clients of it, and what was found."""
 
-    def __init__(self, campaign: ChaosCampaign, folder: Path) -> None:
-        """Draw what is sent; `start` starts the server."""
-        self._campaign, self._folder = campaign, folder
+    def __init__(self, campaign: ChaosCampaign, folder: Path, report: ChaosReport) -> None:
+        self._campaign, self._folder, self.report = campaign, folder, report
         count = max(campaign.requests // len(DOORS), 1) if "fuzz" in campaign.phases else 0
         self._items = {
             door: drawn(strategy, count, campaign.seed) if count else []
@@ -158,11 +131,7 @@ class Running:
         }
         components = shipped_repositories()[1]
         hanging = HangingModels(components, folder)
-        self.serve = Serve(folder, campaign.models, hanging=hanging)
-        self.found = _Found()
-        self.before: Census | None = None
-        self.after: Census | None = None
-        self.restarts = 0
+        self.serve = Serve(folder, hanging=hanging)
         self._texts: dict[str, str] = {}
         self._until = time.monotonic() + 60 * campaign.minutes
         self._connections = AsyncExitStack()
@@ -175,16 +144,12 @@ class Running:
         enter = self._connections.enter_async_context
         self.target: Target = await enter(target_at(self.serve.addresses))
         self.honest = await enter(Honest(self.serve.addresses, self._texts))
-        await self.honest.learn(self.kinds)
+        await self.honest.learn(EVERY)
         self._texts = self.honest.texts
         for _ in range(WARM_UPS):
-            await asyncio.gather(*(self.honest.ask(kind) for kind in self.kinds))
+            await asyncio.gather(*(self.honest.ask(request) for request in EVERY))
         self._names |= server_names(self.serve.pid)
-        self.before = await self._settled(None)
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return kinds_of(self.serve.models)
+        self.report.before = await self._settled(None)
 
     async def all_phases(self) -> None:
         """Run the phases that are asked for, as long as there is time."""
@@ -193,33 +158,29 @@ class Running:
             if phase not in campaign.phases:
                 continue
             if time.monotonic() > self._until:
-                self.found.left_out.append(f"{phase}: no time was left")
+                self.report.left_out.append(f"{phase}: no time was left")
                 continue
             await getattr(self, f"_{phase}")()
             await self._up(phase)
 
-    async def end(self) -> float | None:
-        """Count, stop the server with live streams open, and look for what is left.
-
-        Returns:
-            Seconds that the stop took.
-        """
-        assert self.before is not None
-        self.after = await self._settled(self.before)
-        self.found.failures += grown(self.before, self.after)
+    async def end(self) -> None:
+        """Count, stop the server with live streams open, and look for what is left."""
+        assert self.report.before is not None
+        self.report.after = await self._settled(self.report.before)
+        self.report.failures += grown(self.report.before, self.report.after)
         self._names |= server_names(self.serve.pid)
         addresses = self.serve.addresses
         async with AsyncClient(f"grpc://{addresses.grpc}") as client:
-            for _ in range(IDLE_STREAMS if LIVE in self.kinds else 0):
+            for _ in range(IDLE_STREAMS):
                 await client.live(mode="streaming").send(speech()[:RATE])
             stop_s = await self.serve.stop()
         await self._connections.aclose()
-        self.found.failures += left_over(self._names, addresses)
+        self.report.failures += left_over(self._names, addresses)
         if stop_s > STOP_GOAL_S:
-            found = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
-            self.found.failures.append(found)
+            message = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
+            self.report.failures.append(message)
         say(f"stopped in {stop_s:.1f} s with {IDLE_STREAMS} live streams open")
-        return round(stop_s, 2)
+        self.report.stop_s = round(stop_s, 2)
 
     async def close(self) -> None:
         await self._connections.aclose()
@@ -232,7 +193,7 @@ class Running:
         doors = [door for door in DOORS if name in ("", door)]
         for door in doors:
             if time.monotonic() > self._until:
-                self.found.left_out.append(f"{door}: no time was left")
+                self.report.left_out.append(f"{door}: no time was left")
                 continue
             items: Sequence[Hostile] = self._items[door]
             if number:
@@ -261,7 +222,7 @@ class Running:
 
     async def _poison(self) -> None:
         # Requests at Triton's own ports are lost with the process, as in the phase of faults.
-        await self._phase(lambda: attacks.poison(self.serve, self.target), kinds=(BY_GATEWAY,))
+        await self._phase(lambda: attacks.poison(self.serve, self.target), requests=(BY_GATEWAY,))
 
     async def _flood(self) -> None:
         async def send() -> Sent:
@@ -269,54 +230,55 @@ class Running:
             budget_mb = sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
             say(f"flood: {peak_mb:.0f} MB at most, of {budget_mb:.0f} MB by configuration")
             if peak_mb > budget_mb:
-                self.found.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
+                self.report.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
             return sent
 
         await self._phase(send)
 
     async def _faults(self) -> None:
-        models = sorted(set(self.serve.models) & set(KIND_OF_MODEL))
+        models = sorted(REQUEST_OF_MODEL)
         order = [(model, KILLED) for model in (*models, TRITON)]
         order += [(model, HUNG) for model in models if model not in ENTRY_POINTS]
         # Then tritonserver begins again: it keeps threads of a model that was ended in a call.
         order += [(model, FROZEN) for model in (*models, TRITON)]
-        order += [(model, STARVED) for model in ("attention_encoder", "speech") if model in models]
+        order += [(model, STARVED) for model in ("attention_encoder", "speech")]
         for victim, how in order:
             if time.monotonic() > self._until:
-                self.found.left_out.append(f"{victim} {how}: no time was left")
+                self.report.left_out.append(f"{victim} {how}: no time was left")
                 continue
-            found = await strike(self.serve, self.honest, victim, how)
-            self.found.strikes.append(found)
-            service = "not healed" if not found.is_healed else f"{found.without_service_s:.1f} s"
-            say(f"{victim} {how}: without service {service}, lost {found.lost} of {found.asked}")
-            if not found.is_healed:
-                self.found.failures.append(f"{victim} {how}: the server needed a restart")
+            result = await strike(self.serve, self.honest, victim, how)
+            self.report.strikes.append(result)
+            service = "not healed" if not result.is_healed else f"{result.without_service_s:.1f} s"
+            lost = f"lost {result.lost} of {result.requests}"
+            say(f"{victim} {how}: without service {service}, {lost}")
+            if not result.is_healed:
+                self.report.failures.append(f"{victim} {how}: the server needed a restart")
                 await self._again()
 
     async def _memory(self) -> None:
         if not await can_have_small_memory():
-            self.found.left_out.append("full /dev/shm: this machine lets no program have its own")
+            self.report.left_out.append("full /dev/shm: this machine lets no program have its own")
             return
         begun = time.monotonic()
         sent = await small_memory(self._folder)
-        self._add(sent, Heard(), begun)
+        self._add(sent, Replies(), begun)
 
     async def _phase(
         self,
         send: Callable[[], Awaitable[Sent]],
         *,
         has_honest: bool = True,
-        kinds: Sequence[str] = KINDS,
+        requests: tuple[str, ...] = REQUESTS,
     ) -> None:
         begun = time.monotonic()
         if has_honest:
-            async with self.honest.beside(tuple(set(kinds) & set(self.kinds))) as heard:
+            async with self.honest.alongside(requests) as replies:
                 sent = await send()
         else:
-            heard, sent = Heard(), await send()
-        self._add(sent, heard, begun)
+            replies, sent = Replies(), await send()
+        self._add(sent, replies, begun)
 
-    def _add(self, sent: Sent, heard: Heard, begun: float) -> None:
+    def _add(self, sent: Sent, replies: Replies, begun: float) -> None:
         outcomes = Counter(sent.outcomes)
         faults = outcomes.pop("faults", 0)
         row = PhaseRow(
@@ -324,46 +286,46 @@ class Running:
             sent=sent.count,
             outcomes=dict(outcomes),
             faults=faults,
-            honest=len(heard.asked),
-            honest_busy=heard.busy,
-            honest_wrong=len(heard.wrong),
-            honest_median_s=heard.median_s,
+            honest=len(replies.items),
+            honest_busy=replies.busy,
+            honest_wrong=len(replies.wrong),
+            honest_median_s=replies.median_s,
             took_s=round(time.monotonic() - begun, 1),
         )
-        self.found.phases.append(row)
-        self.found.faults += sent.faults
+        self.report.phases.append(row)
+        self.report.faults += sent.faults
         if faults:
-            self.found.failures.append(f"{sent.phase}: {faults} answers did not hold")
-        for item in heard.wrong[:5]:
-            told = f"{sent.phase}: an honest request ({item.kind}): {item.outcome:.300}"
-            self.found.failures.append(told)
-        say(f"{row.phase}: {row.sent} sent, {faults} did not hold, honest {heard.right} right")
+            self.report.failures.append(f"{sent.phase}: {faults} answers did not hold")
+        for item in replies.wrong[:5]:
+            message = f"{sent.phase}: an honest request ({item.request}): {item.outcome:.300}"
+            self.report.failures.append(message)
+        say(f"{row.phase}: {row.sent} sent, {faults} did not hold, honest {replies.right} right")
 
     async def _up(self, phase: str) -> None:
         """Start the server again if it has ended, or does not answer honest requests."""
         if self.serve.is_running:
-            asked = [await self._answered(kind) for kind in self.kinds]
-            wrong = [item for item in asked if item.outcome != "right"]
+            replies = [await self._answered(request) for request in EVERY]
+            wrong = [item for item in replies if item.outcome != "right"]
             if not wrong:
                 return
-            told = f"{wrong[0].kind}: {wrong[0].outcome:.300}"
-            self.found.failures.append(f"after {phase}: {told}")
-            if len(wrong) < len(asked):
+            message = f"{wrong[0].request}: {wrong[0].outcome:.300}"
+            self.report.failures.append(f"after {phase}: {message}")
+            if len(wrong) < len(replies):
                 return
-        self.found.failures.append(f"{phase}: the server needed a restart")
+        self.report.failures.append(f"{phase}: the server needed a restart")
         await self._again()
 
-    async def _answered(self, kind: str) -> Asked:
+    async def _answered(self, request: str) -> Reply:
         """Ask until the server is not busy: a model that was killed may still be loading."""
         until = time.monotonic() + SETTLE_S
         while True:
-            found = await self.honest.ask(kind)
-            if found.outcome != "busy" or time.monotonic() > until:
-                return found
+            reply = await self.honest.ask(request)
+            if reply.outcome != "busy" or time.monotonic() > until:
+                return reply
             await asyncio.sleep(POLL_S)
 
     async def _again(self) -> None:
-        self.restarts += 1
+        self.report.restarts += 1
         self._names |= server_names(self.serve.pid) if self.serve.is_running else set()
         await self._connections.aclose()
         await self.serve.stop()
@@ -373,8 +335,8 @@ class Running:
         """Count what the server holds, as soon as no stream is open and nothing has grown."""
         deadline = time.monotonic() + SETTLE_S
         while True:
-            found = census(self.serve.pid, await open_streams(self.target))
-            is_settled = not (found.streams if before is None else grown(before, found))
+            counted = census(self.serve.pid, await open_streams(self.target))
+            is_settled = not (counted.streams if before is None else grown(before, counted))
             if is_settled or time.monotonic() > deadline:
-                return found
+                return counted
             await asyncio.sleep(POLL_S)

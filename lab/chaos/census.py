@@ -16,7 +16,6 @@ DECODER = "decoders of audio"
 """Role of processes of which a few are kept for the next file."""
 SHARED_MEMORY = Path("/dev/shm")
 NAME = re.compile("conch-[0-9a-f]{12}")
-"""Name of a server."""
 FEW = 12
 """Descriptors, or threads, by which a process may differ: pools grow with their load."""
 
@@ -29,22 +28,19 @@ class Census:
     """Open files and sockets by role."""
     threads: Mapping[str, int]
     segments: int
-    """Files of shared memory."""
     streams: int = 0
-    """Live streams that are open."""
 
 
 def census(root: int, streams: int) -> Census:
-    """Count what a `conch serve` and its children hold."""
     counts: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
     names = set()
     for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
         try:
             role, command = _role(process), process.cmdline()
-            found = (1, process.num_fds(), process.num_threads())
+            values = (1, process.num_fds(), process.num_threads())
         except psutil.Error:
             continue  # it has ended
-        for counter, value in zip(counts, found, strict=True):
+        for counter, value in zip(counts, values, strict=True):
             counter[role] += value
         names |= names_in(command)
     segments = sum(len(segments_of(name)) for name in names)
@@ -66,55 +62,53 @@ def segments_of(name: str) -> list[str]:
 
 
 def grown(before: Census, after: Census) -> list[str]:
-    """Return what a server holds more of than before, in words."""
-    found = []
+    growth = []
     if after.streams > before.streams:
-        found.append(f"{after.streams} live streams are open, {before.streams} before")
+        growth.append(f"{after.streams} live streams are open, {before.streams} before")
     if after.segments > before.segments:
-        found.append(f"{after.segments} segments of shared memory, {before.segments} before")
+        growth.append(f"{after.segments} segments of shared memory, {before.segments} before")
     now, then = (
         {role: count for role, count in held.processes.items() if role != DECODER}
         for held in (after, before)
     )
     if now != then:
-        found.append(f"processes {now}, before {then}")
+        growth.append(f"processes {now}, before {then}")
     for what in ("descriptors", "threads"):
         counts: Mapping[str, int] = getattr(after, what)
         earlier: Mapping[str, int] = getattr(before, what)
-        found += [
+        growth += [
             f"{role} has {count} {what}, {earlier[role]} before"
             for role, count in counts.items()
             if role in earlier and count > earlier[role] + FEW
         ]
-    return found
+    return growth
 
 
 def left_over(names: Iterable[str], addresses: Addresses) -> list[str]:
     """Return what a server that has ended left on the machine, in words."""
-    found = [f"shared memory {item}" for name in names for item in segments_of(name)]
+    leftovers = [f"shared memory {item}" for name in names for item in segments_of(name)]
     wanted = set(names)
     for process in psutil.process_iter(["cmdline"]):
         if names_in(process.info["cmdline"] or ()) & wanted:
-            found.append(f"process {process.pid}")
+            leftovers.append(f"process {process.pid}")
     ports = (addresses.http, addresses.grpc, addresses.metrics.partition("//")[2].partition("/")[0])
     for address in (*ports, addresses.gateway.partition("//")[2]):
         host, _, port = address.rpartition(":")
         with socket.socket() as probe:
             probe.settimeout(1)
             if probe.connect_ex((host, int(port))) == 0:
-                found.append(f"something listens on {address}")
-    return found
+                leftovers.append(f"something listens on {address}")
+    return leftovers
 
 
 def server_names(root: int) -> set[str]:
-    """Return the names of all servers among the children of a process."""
-    found: set[str] = set()
+    names: set[str] = set()
     for process in psutil.Process(root).children(recursive=True):
         try:
-            found |= names_in(process.cmdline())
+            names |= names_in(process.cmdline())
         except psutil.Error:
             continue  # it has ended
-    return found
+    return names
 
 
 def _role(process: psutil.Process) -> str:

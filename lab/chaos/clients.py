@@ -56,13 +56,13 @@ async def vanish(target: Target, seed: int) -> Sent:
 async def crowd(honest: Honest) -> Sent:
     """Send as many recordings at once as `CROWD`; each comes word for word, or is refused."""
     sent = Sent(f"{CROWD} clients at once")
-    asked = await asyncio.gather(
+    replies = await asyncio.gather(
         *(honest.ask(BY_GRPC, patience_s=PATIENCE_S) for _ in range(CROWD))
     )
-    for number, item in enumerate(asked):
+    for number, item in enumerate(replies):
         status = {"right": "OK", "busy": "503"}.get(item.outcome, "wrong")
         text = "OVERLOADED: too many" if item.outcome == "busy" else item.outcome
-        sent.count_answer(number, Answer(status, text), item.kind)
+        sent.count_answer(number, Answer(status, text), item.request)
     return sent
 
 
@@ -92,16 +92,15 @@ async def _timed(client: AsyncClient, milliseconds: int) -> Answer:
 
 
 async def _half_sent(target: Target, port: str) -> asyncio.StreamWriter:
-    """Send half of a body and return the connection, which stays open."""
     if port == "http":
         address, path = target.addresses.http, "/v2/models/speech/infer"
-        kind = "application/json"
+        content_type = "application/json"
     else:
         address, path = target.addresses.gateway.partition("//")[2], "/v1/audio/transcriptions"
-        kind = "multipart/form-data; boundary=x"
+        content_type = "multipart/form-data; boundary=x"
     host, _, number = address.rpartition(":")
     _, writer = await asyncio.open_connection(host, int(number))
-    head = f"POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {kind}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {content_type}\r\n"
     writer.write(f"{head}Content-Length: {HALF_SENT_BYTES}\r\n\r\n".encode())
     part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
     writer.write((b"" if port == "http" else part) + b"0" * (HALF_SENT_BYTES // 2))

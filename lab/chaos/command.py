@@ -2,13 +2,40 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
-from conch.cli.bench import add_output, count, write_report
+from conch.cli.arguments import UsageError, number
+from conch.cli.bench import write_report
 from lab.arguments import settings_of
+from lab.chaos import soak
+from lab.chaos.campaign import PHASES, ChaosCampaign, run
+from lab.chaos.doors import DOORS
+from lab.chaos.report import markdown, write_into
+from lab.command import Command
 
-CHAOS_EPILOG = """
+
+def run_command(args: argparse.Namespace) -> int:
+    if args.soak_s:
+        soaked = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed))
+        write_report(args, soaked, soak.markdown(soaked))
+        return 1 if soaked.lost or soaked.restarts else 0
+    phases = tuple(args.phases.split(",")) if args.phases else PHASES
+    if unknown := [name for name in phases if name not in PHASES]:
+        raise UsageError(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")
+    door, _, index = (args.only or "").partition(":")
+    if args.only and (door not in DOORS or not (index or "0").isdecimal()):
+        raise UsageError(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
+    print(f"chaos: seed {args.seed}", file=sys.stderr)
+    report = run(settings_of(ChaosCampaign, args, phases=phases))
+    write_report(args, report, markdown(report))
+    if args.notes:
+        write_into(args.notes, report)
+    return 1 if report.failures else 0
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Start a server, attack it, and report what did not hold.",
+    epilog="""
 phases:
   fuzz       requests, chunks, files, forms and events drawn with hypothesis, through every door
   strangers  odd and hostile clients of every door that the gateway declares
@@ -28,58 +55,20 @@ examples:
   python -m lab chaos --seed 7 --phases fuzz --requests 10000
   python -m lab chaos --seed 7 --requests 10000 --only "gRPC:412"
   python -m lab chaos --soak-s 3600
-
-exit codes: 0 everything held, 1 something did not, 2 wrong usage
-"""
-FLAGS = """
---seed N=1              of all that is drawn
+""",
+    flags="""
+--seed COUNT=1          of all that is drawn
 --requests N=3000       hostile requests of the fuzz, over all doors
 --minutes M=15          after which nothing more begins
 --phases NAME[,NAME…]   out of those below (default: all)
 --only DOOR[:NUMBER]    fuzz one door, or send one of the requests that are drawn for it
---models NAME[,NAME…]   for conch serve (default: all)
---soak-s S              in place of the phases: honest clients for S seconds, while every two
+--soak-s N              in place of the phases: honest clients for N seconds, while every two
                         minutes a process is killed
---notes FILE.md         write the table between the markers of this document
-"""
-minutes = number("a number of minutes above 0", lambda value: 0 < value < float("inf"))
-
-
-def add_chaos(commands: Subparsers) -> None:
-    parser = add_command(
-        commands,
-        "chaos",
-        run_chaos,
-        help="hostile requests, overload and faults against a server of its own",
-        description="Start a server, attack it, and report what did not hold.",
-        epilog=CHAOS_EPILOG,
-    )
-    texts = {"phases": "", "models": "", "notes": Path}
-    wholes = {"seed": count, "requests": positive, "soak_s": positive}
-    add_flags(parser, FLAGS, minutes=minutes, **wholes, **texts)
-    add_output(parser)
-
-
-def run_chaos(args: argparse.Namespace) -> int:
-    from lab.chaos import soak
-    from lab.chaos.campaign import PHASES, ChaosCampaign, run
-    from lab.chaos.doors import DOORS
-    from lab.chaos.report import markdown, write_into
-
-    models = tuple(filter(None, args.models.split(",")))
-    if args.soak_s:
-        soaked = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed, models=models))
-        write_report(args, soaked, soak.markdown(soaked))
-        return 1 if soaked.lost or soaked.restarts else 0
-    phases = tuple(args.phases.split(",")) if args.phases else PHASES
-    if unknown := [name for name in phases if name not in PHASES]:
-        raise UsageError(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")
-    door, _, place = (args.only or "").partition(":")
-    if args.only and (door not in DOORS or not (place or "0").isdecimal()):
-        raise UsageError(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
-    print(f"chaos: seed {args.seed}", file=sys.stderr)
-    report = run(settings_of(ChaosCampaign, args, phases=phases, models=models))
-    write_report(args, report, markdown(report))
-    if args.notes:
-        write_into(args.notes, report)
-    return 1 if report.failures else 0
+--notes FILE            write the table between the markers of this document
+""",
+    types={
+        "minutes": number("a number of minutes above 0", lambda value: 0 < value < float("inf")),
+        "phases": "",
+    },
+    codes="0 everything held, 1 something did not, 2 wrong usage",
+)

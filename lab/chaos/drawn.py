@@ -25,7 +25,7 @@ TEXTS = (
 
 def drawn(strategy: st.SearchStrategy[Item], count: int, number: int) -> list[Item]:
     """Return at most `count` items of a strategy, the same for the same `number`."""
-    found: list[Item] = []
+    items: list[Item] = []
 
     @seed(number)
     @settings(
@@ -37,18 +37,18 @@ def drawn(strategy: st.SearchStrategy[Item], count: int, number: int) -> list[It
     )
     @given(strategy)
     def keep(item: Item) -> None:
-        found.append(item)
+        items.append(item)
 
     # hypothesis takes constants from all modules of the project that happen to be loaded.
     with mock.patch.object(providers, "_get_local_constants", Constants):
         keep()
-    return found[:count]
+    return items[:count]
 
 
 def mostly(usual: st.SearchStrategy[Item], odd: st.SearchStrategy[Item]) -> st.SearchStrategy[Item]:
     """Return a strategy that draws the odd value every fifth time."""
     # one_of drops repeated alternatives, and so cannot weigh them.
-    return st.integers(0, 4).flatmap(lambda place: odd if place == 4 else usual)
+    return st.integers(0, 4).flatmap(lambda number: odd if number == 4 else usual)
 
 
 @cache
@@ -102,16 +102,16 @@ def _option(item: "Field[Any]") -> st.SearchStrategy[tuple[str, Any]]:
     ranges: list[st.SearchStrategy[Any]] = [values()]
     if words := words_of(item):
         ranges.append(st.sampled_from(words))
-    kind, low, high = type_of(item), item.metadata["low"], item.metadata["high"]
-    if kind is bool:
+    value_type, low, high = type_of(item), item.metadata["low"], item.metadata["high"]
+    if value_type is bool:
         ranges.append(st.booleans())
-    elif kind is str:
+    elif value_type is str:
         ranges.append(st.sampled_from(["", "en", "Conch:8, Triton", "a" * 401]))
-    elif kind is not None:
+    elif value_type is not None:
         limits = (low, high, low - 1, high + 1)
-        ranges.append(st.sampled_from([kind(limit) for limit in limits]))
+        ranges.append(st.sampled_from([value_type(limit) for limit in limits]))
         ranges.append(
-            st.integers(low, high) if kind is int else st.floats(low, high, allow_nan=False)
+            st.integers(low, high) if value_type is int else st.floats(low, high, allow_nan=False)
         )
     return st.tuples(st.just(item.name), st.one_of(ranges))
 
@@ -125,15 +125,20 @@ def has_rows(shape: Any) -> bool:
     return not (isinstance(shape, list) and shape[:1] == [0] and 0 in shape[1:])
 
 
+def utf8(text: str) -> str:
+    """Return a text whose halves of characters are replaced."""
+    return text.encode(errors="replace").decode()
+
+
 @st.composite
 def samples(draw: st.DrawFn) -> list[float]:
     """Return up to half a second of silence, a constant, noise, or samples out of range."""
     count = draw(st.sampled_from([0, 1, 2, 160, 1_600, 8_000]))
-    kind = draw(st.sampled_from(["silence", "constant", "saw", "loud", "odd"]))
-    if kind == "odd":
+    shape = draw(st.sampled_from(["silence", "constant", "saw", "loud", "odd"]))
+    if shape == "odd":
         return [draw(st.floats(width=32)) for _ in range(min(count, 20))]
-    if kind == "saw":
+    if shape == "saw":
         period = draw(st.integers(2, 200))
         return [round(2 * (at % period) / period - 1, 4) for at in range(count)]
-    level = {"silence": 0.0, "constant": 0.5, "loud": 20_000.0}[kind]
+    level = {"silence": 0.0, "constant": 0.5, "loud": 20_000.0}[shape]
     return [level] * count

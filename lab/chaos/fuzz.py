@@ -10,27 +10,21 @@ from lab.chaos.answers import Answer, holds, outcome
 from lab.chaos.doors import Hostile, Target
 
 CLIENTS = 8
-"""Hostile clients at once."""
 SHOWN_CHARS = 400
 """Of a request that did not hold, in the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A request that did not get an answer that holds."""
-
     phase: str
     number: int
     """Its place among what was drawn for the phase, from 0."""
     answer: str
     sent: str
-    """The request, shortened."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """What was sent in a phase, and what came of it."""
-
     phase: str
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
@@ -42,18 +36,17 @@ class Sent:
 
     def count_answer(self, number: int, answer: Answer, what: str) -> None:
         """Count an answer; keep it, with what was sent, if it does not hold."""
-        found = outcome(answer)
+        result = outcome(answer)
         if holds(answer):
-            self.outcomes[found] += 1
+            self.outcomes[result] += 1
             return
         self.outcomes["faults"] += 1
-        self.faults.append(Fault(self.phase, number, found, what))
+        self.faults.append(Fault(self.phase, number, result, what))
 
 
 async def fuzz(
     target: Target, phase: str, items: Sequence[Hostile], *, until: float = float("inf")
 ) -> Sent:
-    """Send items in their order, `CLIENTS` at a time."""
     sent, waiting = Sent(phase), iter(enumerate(items))
 
     async def client() -> None:

@@ -40,7 +40,6 @@ class HangingModels:
     def __init__(
         self, components: Path, folder: Path, models: Collection[str] | None = None
     ) -> None:
-        """Copy a repository."""
         self.repository = folder / "models"
         self._orders = folder / "orders"
         self.repository.mkdir()

@@ -1,30 +1,31 @@
 """Honest requests: their texts before the campaign, and whether they still come word for word."""
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 
-import aiohttp
 import numpy as np
 
 from conch.client import AsyncClient
+from conch.gateway.doors import LISTEN as LISTEN_DOOR
+from conch.gateway.doors import TRANSCRIPTIONS, Door
 from conch.wire.errors import ConchError, DeadlineError, OverloadedError
 from lab.chaos.doors.target import PATIENCE_S, Addresses, Target
 from lab.chaos.speech import RATE, speech, wav_file
+from lab.chaos.visits.behaviours import visited
+from lab.chaos.visits.sent import Sent, live
 
 PAUSE_S = 0.4
 """Seconds between two honest requests next to hostile ones."""
 CHUNK = RATE // 2
-"""Samples of a live chunk."""
 RECORDING, BY_GRPC, BY_GATEWAY = "recording", "recording, gRPC", "file, gateway"
 LIVE, LISTEN, SEGMENTS = "live", "listen", "segments"
 CTC, GRAPH, NEURAL, NGRAM = "ctc", "wfst", "neural rescorer", "n-gram rescorer"
-KINDS = (RECORDING, BY_GRPC, BY_GATEWAY, LIVE, LISTEN)
+REQUESTS = (RECORDING, BY_GRPC, BY_GATEWAY, LIVE, LISTEN)
 """The requests next to hostile ones."""
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     CTC: {"decoder": "ctc"},
@@ -33,7 +34,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     NEURAL: {"rescore": True, "rescorer": "neural", "rescore_margin": 1000.0},
     NGRAM: {"rescore": True, "rescorer": "ngram", "rescore_margin": 1000.0},
 }
-KIND_OF_MODEL: Mapping[str, str] = {
+EVERY = (*REQUESTS, *OPTIONS, SEGMENTS)
+REQUEST_OF_MODEL: Mapping[str, str] = {
     "vad": RECORDING,
     "attention_encoder": RECORDING,
     "attention_decoder": RECORDING,
@@ -50,8 +52,8 @@ KIND_OF_MODEL: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    kind: str
+class Reply:
+    request: str
     sent_at: float
     """Time of `time.monotonic`."""
     took_s: float
@@ -64,27 +66,24 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Heard:
-    """What honest requests got."""
-
-    asked: list[Asked] = field(default_factory=list)
+class Replies:
+    items: list[Reply] = field(default_factory=list)
 
     @property
     def right(self) -> int:
-        return sum(item.outcome == "right" for item in self.asked)
+        return sum(item.outcome == "right" for item in self.items)
 
     @property
     def busy(self) -> int:
-        """How many were refused for lack of capacity."""
-        return sum(item.outcome == "busy" for item in self.asked)
+        return sum(item.outcome == "busy" for item in self.items)
 
     @property
-    def wrong(self) -> list[Asked]:
-        return [item for item in self.asked if item.outcome not in ("right", "busy")]
+    def wrong(self) -> list[Reply]:
+        return [item for item in self.items if item.outcome not in ("right", "busy")]
 
     @property
     def median_s(self) -> float | None:
-        times = sorted(item.took_s for item in self.asked if item.outcome == "right")
+        times = sorted(item.took_s for item in self.items if item.outcome == "right")
         return times[len(times) // 2] if times else None
 
 
@@ -92,7 +91,6 @@ class Honest:
     """Clients of a server, and the texts that it gave before the campaign."""
 
     def __init__(self, addresses: Addresses, texts: Mapping[str, str] | None = None) -> None:
-        """Prepare clients; they belong to a `with` block."""
         self._addresses = addresses
         self.texts = dict(texts or {})
         self._clients = AsyncExitStack()
@@ -101,67 +99,66 @@ class Honest:
         enter = self._clients.enter_async_context
         self._http = await enter(AsyncClient(f"http://{self._addresses.http}"))
         self._grpc = await enter(AsyncClient(f"grpc://{self._addresses.grpc}"))
-        self._session = await enter(aiohttp.ClientSession())
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self._clients.aclose()
 
-    async def learn(self, kinds: tuple[str, ...]) -> None:
+    async def learn(self, requests: tuple[str, ...]) -> None:
         """Ask for the text of each kind that is not known yet."""
-        for kind in kinds:
-            if kind not in self.texts:
-                self.texts[kind] = await self._text(kind, PATIENCE_S)
+        for request in requests:
+            if request not in self.texts:
+                self.texts[request] = await self._text(request, PATIENCE_S)
 
-    async def ask(self, kind: str, *, patience_s: float = PATIENCE_S) -> Asked:
+    async def ask(self, request: str, *, patience_s: float = PATIENCE_S) -> Reply:
         """Send a request and compare its text with that before the campaign."""
         sent_at = time.monotonic()
         try:
             async with asyncio.timeout(patience_s):
-                text = await self._text(kind, patience_s)
-            outcome = "right" if text == self.texts[kind] else f"another text: {text!r}"
+                text = await self._text(request, patience_s)
+            outcome = "right" if text == self.texts[request] else f"another text: {text!r}"
         except (OverloadedError, DeadlineError):
             outcome = "busy"
         except TimeoutError:
             outcome = f"no answer within {patience_s:g} s"
-        except (ConchError, aiohttp.ClientError, OSError) as error:
+        except (ConchError, OSError) as error:
             outcome = f"{type(error).__name__}: {error}"
-        return Asked(kind, sent_at, time.monotonic() - sent_at, outcome)
+        return Reply(request, sent_at, time.monotonic() - sent_at, outcome)
 
     @asynccontextmanager
-    async def beside(
-        self, kinds: tuple[str, ...] = KINDS, *, pause_s: float = PAUSE_S
-    ) -> AsyncIterator[Heard]:
+    async def alongside(
+        self, requests: tuple[str, ...] = REQUESTS, *, pause_s: float = PAUSE_S
+    ) -> AsyncIterator[Replies]:
         """Ask one after the other inside a block; each kind once at least."""
-        heard, is_over = Heard(), asyncio.Event()
+        replies, is_over = Replies(), asyncio.Event()
 
         async def ask_on() -> None:
-            for number, kind in enumerate(cycle(kinds)):
-                if is_over.is_set() and number >= len(kinds):
+            for number, request in enumerate(cycle(requests)):
+                if is_over.is_set() and number >= len(requests):
                     return
-                heard.asked.append(await self.ask(kind))
+                replies.items.append(await self.ask(request))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(is_over.wait(), pause_s)
 
         asking = asyncio.create_task(ask_on())
         try:
-            yield heard
+            yield replies
         finally:
             is_over.set()
             await asking
 
-    def _text(self, kind: str, patience_s: float) -> Awaitable[str]:
+    def _text(self, request: str, patience_s: float) -> Awaitable[str]:
         special: Mapping[str, Callable[[], Awaitable[str]]] = {
             BY_GATEWAY: self._file,
             LIVE: self._live,
             LISTEN: self._listen,
             SEGMENTS: self._segments,
         }
-        return special[kind]() if kind in special else self._recording(kind, patience_s)
+        return special[request]() if request in special else self._recording(request, patience_s)
 
-    async def _recording(self, kind: str, patience_s: float) -> str:
-        client = self._http if kind == RECORDING else self._grpc
-        options = OPTIONS.get(kind, {})
+    async def _recording(self, request: str, patience_s: float) -> str:
+        client = self._http if request == RECORDING else self._grpc
+        options = OPTIONS.get(request, {})
         return (await client.transcribe(speech(), timeout_s=patience_s, **options)).text
 
     async def _segments(self) -> str:
@@ -176,42 +173,19 @@ class Honest:
             return (await stream.finish()).text
 
     async def _file(self) -> str:
-        form = aiohttp.FormData()
-        form.add_field("file", wav_file(), filename="verse.wav", content_type="audio/wav")
-        url = f"{self._addresses.gateway}/v1/audio/transcriptions"
-        async with self._session.post(url, data=form) as response:
-            document = await response.json()
-            if response.status in (503, 504):
-                raise OverloadedError(str(document))
-            response.raise_for_status()
-            return str(document["text"])
+        return await self._visit(TRANSCRIPTIONS, Sent((wav_file(),)))
 
     async def _listen(self) -> str:
-        url = f"{self._addresses.gateway}/v1/listen?encoding=pcm16&mode=streaming"
-        pcm = (speech() * 32_767).astype("<i2").tobytes()
-        async with self._session.ws_connect(url) as socket:
-            for start in range(0, len(pcm), 2 * CHUNK):
-                await socket.send_bytes(pcm[start : start + 2 * CHUNK])
-            await socket.send_str('{"type": "close"}')
-            async for frame in socket:
-                message = json.loads(frame.data)
-                if message["type"] == "error":
-                    raise ConchError(str(message["error"]))
-                if message["type"] == "end":
-                    return str(message["text"])
-        raise ConchError(f"the session ended without its text, code {socket.close_code}")
+        return await self._visit(LISTEN_DOOR, Sent(live(speech()), {"mode": "streaming"}))
 
-
-def kinds_of(models: Collection[str]) -> tuple[str, ...]:
-    """Return the kinds of honest requests that a server of these models can answer."""
-    lacking = {kind for model, kind in KIND_OF_MODEL.items() if model not in models}
-    if LIVE in lacking:
-        lacking.add(LISTEN)
-    if CTC in lacking:
-        lacking.add(GRAPH)
-    if RECORDING in lacking:
-        lacking |= {BY_GRPC, BY_GATEWAY, NEURAL, NGRAM, SEGMENTS}
-    return tuple(kind for kind in (*KINDS, *OPTIONS, SEGMENTS) if kind not in lacking)
+    async def _visit(self, door: Door, sent: Sent) -> str:
+        """Return the text that the gateway gives."""
+        answer = await visited(self._addresses.gateway.partition("//")[2], door, sent)
+        if answer.status in ("503", "504"):
+            raise OverloadedError(str(answer))
+        if answer.status not in ("200", "1000"):
+            raise ConchError(str(answer))
+        return answer.said
 
 
 async def open_streams(target: Target) -> int:

@@ -1,23 +1,21 @@
 """A server whose shared memory is small: tensors that do not fit are refused, others are served."""
 
 import asyncio
-import io
 from pathlib import Path
 
-import aiohttp
 import numpy as np
-import soundfile
 
 from conch.wire.errors import ConchError
 from lab.chaos.answers import Answer
 from lab.chaos.census import NAME
 from lab.chaos.doors import Target, target_at
-from lab.chaos.doors.target import answered, post
+from lab.chaos.doors.target import transcribed
 from lab.chaos.doors.triton_grpc import message, unary
 from lab.chaos.fuzz import Sent
 from lab.chaos.honest import RECORDING, Honest
 from lab.chaos.served import Serve
 from lab.chaos.speech import RATE
+from lab.waveforms import audio_file
 
 MEGABYTES = 64
 """As much as a container has by default."""
@@ -27,11 +25,7 @@ AT_ONCE = 4
 
 
 async def small_memory(folder: Path) -> Sent:
-    """Start a server with a `/dev/shm` of `MEGABYTES`, and send it more than fits.
-
-    Returns:
-        Answers; a full memory is said by an error, and what fits is still recognised.
-    """
+    """Start a server with a `/dev/shm` of `MEGABYTES`, and send it more than fits."""
     sent = Sent(f"/dev/shm of {MEGABYTES} MB")
     serve = Serve(folder, ("attention",), MEGABYTES)
     try:
@@ -42,9 +36,9 @@ async def small_memory(folder: Path) -> Sent:
                 requests = [_by_grpc(target, seconds) for _ in range(AT_ONCE)]
                 for answer in await asyncio.gather(*requests, _by_gateway(target, seconds)):
                     sent.count_answer(number, answer, f"{seconds} s of silence")
-                asked = await honest.ask(RECORDING)
-                status = "OK" if asked.outcome == "right" else "wrong"
-                sent.count_answer(number, Answer(status, asked.outcome), RECORDING)
+                reply = await honest.ask(RECORDING)
+                status = "OK" if reply.outcome == "right" else "wrong"
+                sent.count_answer(number, Answer(status, reply.outcome), RECORDING)
     except ConchError as error:
         sent.count_answer(0, Answer("start", str(error)), "the start")
     finally:
@@ -63,10 +57,5 @@ async def _by_grpc(target: Target, seconds: int) -> Answer:
 
 
 async def _by_gateway(target: Target, seconds: int) -> Answer:
-    file = io.BytesIO()
     silence = np.zeros(seconds * RATE, np.float32)
-    soundfile.write(file, silence, RATE, format="WAV", subtype="FLOAT")
-    form = aiohttp.FormData()
-    form.add_field("file", file.getvalue(), filename="silence.wav", content_type="audio/wav")
-    url = target.gateway("/v1/audio/transcriptions")
-    return await answered(post(target, url, form, is_gateway=True))
+    return await transcribed(target, audio_file(silence, RATE, subtype="FLOAT"))

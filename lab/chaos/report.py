@@ -45,7 +45,6 @@ def with_report(text: str, report: ChaosReport) -> str:
 
 
 def write_into(path: Path, report: ChaosReport) -> None:
-    """Write the digest of a report between the markers of a document."""
     path.write_text(with_report(path.read_text(encoding="utf-8"), report), encoding="utf-8")
 
 
@@ -85,17 +84,16 @@ def _strikes(report: ChaosReport) -> str:
         return ""
     ways = list(dict.fromkeys(item.how for item in report.strikes))
     victims = list(dict.fromkeys(item.victim for item in report.strikes))
-    found = {(item.victim, item.how): item for item in report.strikes}
+    by_process = {(item.victim, item.how): item for item in report.strikes}
     header = ["process", *(name for how in ways for name in (f"{how}: s without service", "lost"))]
     rows = [
-        [victim, *(cell for how in ways for cell in _strike(found.get((victim, how))))]
+        [victim, *(cell for how in ways for cell in _strike(by_process.get((victim, how))))]
         for victim in victims
     ]
     return table(header, rows)
 
 
 def _ways(report: ChaosReport) -> str:
-    """Return a row for each way in which processes were struck."""
     if not report.strikes:
         return ""
     by_way: dict[str, list[Strike]] = defaultdict(list)
@@ -105,7 +103,7 @@ def _ways(report: ChaosReport) -> str:
     for how, items in by_way.items():
         times = [item.without_service_s for item in items if item.without_service_s is not None]
         longest = max(items, key=lambda item: item.without_service_s or 0.0)
-        lost, asked = sum(item.lost for item in items), sum(item.asked for item in items)
+        lost, num_requests = sum(item.lost for item in items), sum(item.requests for item in items)
         rows.append(
             [
                 how,
@@ -113,7 +111,7 @@ def _ways(report: ChaosReport) -> str:
                 str(sum(not item.is_healed for item in items)),
                 number(median(times)) if times else "-",
                 f"{number(longest.without_service_s)} ({longest.victim})" if times else "-",
-                f"{lost} of {asked}",
+                f"{lost} of {num_requests}",
             ]
         )
     header = ["fault", "processes", "restarts", "s without service, median", "longest", "lost"]
@@ -125,7 +123,7 @@ def _strike(item: Strike | None) -> tuple[str, str]:
         return "-", "-"
     return (
         number(item.without_service_s) if item.is_healed else "restart",
-        f"{item.lost} of {item.asked}",
+        f"{item.lost} of {item.requests}",
     )
 
 

@@ -43,14 +43,10 @@ class Serve:
         hanging: HangingModels | None = None,
         arguments: Sequence[str] = (),
     ) -> None:
-        """Prepare a server; nothing runs before `start`.
+        """Prepare a server, whose log goes to a folder; nothing runs before `start`.
 
-        Args:
-            folder: Gets the log.
-            models: Names for `--models`; none for all.
-            shared_memory_mb: Size of a `/dev/shm` of its own; None for that of the machine.
-            hanging: Components that hang when they are ordered to, in place of those of Conch.
-            arguments: Further arguments of `conch serve`.
+        No `models` are all of them. `hanging` takes the place of Conch's components, and
+        `shared_memory_mb` is the size of a `/dev/shm` of its own.
         """
         self.hanging = hanging
         self.log = folder / "serve.log"
@@ -65,11 +61,6 @@ class Serve:
     def addresses(self) -> Addresses:
         said = self._said
         return Addresses(said["http"], said["grpc"], said["metrics"], said["gateway"])
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models that it said it serves."""
-        return tuple(self._said["models"].split(", "))
 
     @property
     def pid(self) -> int:
@@ -152,8 +143,8 @@ class Serve:
         assert self._process is not None and self._process.stdout is not None
         async for line in self._process.stdout:
             for name, pattern in _LINES.items():
-                if found := pattern.search(line.decode()):
-                    self._said[name] = found[1]
+                if match := pattern.search(line.decode()):
+                    self._said[name] = match[1]
             if len(self._said) == len(_LINES):
                 is_ready.set()
         is_ready.set()
@@ -169,3 +160,7 @@ async def can_have_small_memory() -> bool:
         stderr=asyncio.subprocess.DEVNULL,
     )
     return await trial.wait() == 0
+
+
+def say(message: str) -> None:
+    print(f"chaos: {message}", file=sys.stderr, flush=True)

@@ -16,10 +16,9 @@ import psutil
 from conch.bench.header import Flat, Header, machine_line
 from conch.bench.servers import triton_version
 from conch.scoring.error_rates import number, table
-from lab.chaos.honest import BY_GATEWAY, BY_GRPC, CTC, LIVE, NGRAM, RECORDING, Honest, kinds_of
-from lab.chaos.progress import say
-from lab.chaos.served import Serve
-from lab.header import lab_header
+from lab.chaos.honest import BY_GATEWAY, BY_GRPC, CTC, LIVE, NGRAM, RECORDING, Honest
+from lab.chaos.served import Serve, say
+from lab.command import lab_header
 
 CLIENTS = (RECORDING, BY_GRPC, BY_GATEWAY, CTC, NGRAM, LIVE)
 """One client of each kind; all but the last are stateless."""
@@ -35,14 +34,13 @@ COLUMNS = {"right": "right", "busy": "busy", "again": "right when sent again", "
 class Soak:
     seconds: int
     seed: int = 1
-    models: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakReport:
     header: Flat[Header]
     counts: Mapping[str, Mapping[str, int]]
-    """What became of the requests of each client: asked, and COLUMNS."""
+    """What became of the requests of each client: their number, and COLUMNS."""
     killed: Sequence[str]
     restarts: int
     first_losses: Sequence[str]
@@ -50,18 +48,17 @@ class SoakReport:
     @property
     def lost(self) -> int:
         """Answers of stateless requests that never came."""
-        return sum(found["lost"] for kind, found in self.counts.items() if kind != LIVE)
+        return sum(outcomes["lost"] for request, outcomes in self.counts.items() if request != LIVE)
 
 
 def run(soak: Soak) -> SoakReport:
-    """Start a server, ask it and kill its models' processes, and return the report."""
     return asyncio.run(_run(soak))
 
 
 async def _run(soak: Soak) -> SoakReport:
     header = lab_header("chaos-soak", soak)
     folder = Path(mkdtemp(prefix="chaos-"))
-    serve = Serve(folder, soak.models)
+    serve = Serve(folder)
     await serve.start()
     try:
         header = header.with_triton(triton_version(serve.addresses.http))
@@ -86,10 +83,9 @@ class _Soaking:
 
     async def report(self, header: Header) -> SoakReport:
         """Ask and kill until the time is over."""
-        kinds = tuple(kind for kind in CLIENTS if kind in kinds_of(self._serve.models))
         async with Honest(self._serve.addresses) as honest:
-            await honest.learn(kinds)
-            clients = [asyncio.create_task(self._client(honest, kind)) for kind in kinds]
+            await honest.learn(CLIENTS)
+            clients = [asyncio.create_task(self._client(honest, request)) for request in CLIENTS]
             await self._kill()
             await asyncio.gather(*clients)
         return SoakReport(
@@ -100,19 +96,21 @@ class _Soaking:
             first_losses=self._losses[:10],
         )
 
-    async def _client(self, honest: Honest, kind: str) -> None:
-        counts = self._counts[kind] = Counter(dict.fromkeys(("asked", *COLUMNS), 0))
+    async def _client(self, honest: Honest, request: str) -> None:
+        counts = self._counts[request] = Counter(dict.fromkeys(("requests", *COLUMNS), 0))
         while time.monotonic() < self._until and self._serve.is_running:
-            counts["asked"] += 1
-            asked = await honest.ask(kind)
-            found = asked.outcome if asked.outcome in ("right", "busy") else "lost"
-            if found == "lost":
+            counts["requests"] += 1
+            reply = await honest.ask(request)
+            result = reply.outcome if reply.outcome in ("right", "busy") else "lost"
+            if result == "lost":
                 await asyncio.sleep(AGAIN_AFTER_S)
-                again = await honest.ask(kind)
-                found = "again" if again.outcome == "right" else "lost"
-                if found == "lost":
-                    self._losses.append(f"{kind}: {asked.outcome:.160}; then {again.outcome:.160}")
-            counts[found] += 1
+                again = await honest.ask(request)
+                result = "again" if again.outcome == "right" else "lost"
+                if result == "lost":
+                    self._losses.append(
+                        f"{request}: {reply.outcome:.160}; then {again.outcome:.160}"
+                    )
+            counts[result] += 1
             await asyncio.sleep(PAUSE_S)
 
     async def _kill(self) -> None:
@@ -133,8 +131,11 @@ class _Soaking:
 
 
 def markdown(report: SoakReport) -> str:
-    names = ("asked", *COLUMNS)
-    rows = [[kind, *(str(found[name]) for name in names)] for kind, found in report.counts.items()]
+    names = ("requests", *COLUMNS)
+    rows = [
+        [request, *(str(outcomes[name]) for name in names)]
+        for request, outcomes in report.counts.items()
+    ]
     seconds = report.header.settings["seconds"]
     assert isinstance(seconds, int)
     parts = [

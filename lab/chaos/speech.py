@@ -11,6 +11,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from conch.cli.demo import SPEECH
+from lab.waveforms import audio_file
 
 RATE = 16_000
 SECONDS = 3.2
@@ -38,26 +39,21 @@ def speech() -> NDArray[np.float32]:
     """Return the recording, FP32 [samples] at 16 kHz."""
     samples, rate = soundfile.read(SPEECH, dtype="float32", frames=round(SECONDS * RATE))
     assert rate == RATE
-    found: NDArray[np.float32] = samples
-    return found
+    recording: NDArray[np.float32] = samples
+    return recording
 
 
 @cache
 def files() -> Mapping[str, bytes]:
     """Return a second of the recording as a file of each container, by its name."""
     second = speech()[:RATE]
-    found = {}
-    for name, (container, subtype) in LIBSNDFILE.items():
-        file = io.BytesIO()
-        soundfile.write(file, second, RATE, format=container, subtype=subtype)
-        found[name] = file.getvalue()
-    return {**found, **{name: _muxed(second, *kind) for name, kind in FFMPEG.items()}}
+    sound = {name: audio_file(second, RATE, *form) for name, form in LIBSNDFILE.items()}
+    return sound | {name: _muxed(second, *form) for name, form in FFMPEG.items()}
 
 
-def wav_file() -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, speech(), RATE, format="WAV", subtype="PCM_16")
-    return file.getvalue()
+def wav_file(waveform: NDArray[np.float32] | None = None) -> bytes:
+    """Return a file of 16 bits: of the recording if no waveform is given."""
+    return audio_file(speech() if waveform is None else waveform, RATE, subtype="PCM_16")
 
 
 def _muxed(samples: NDArray[np.float32], container: str, codec: str, rate: int) -> bytes:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import psutil
 
-from lab.chaos.honest import KIND_OF_MODEL, RECORDING, Asked, Honest
+from lab.chaos.honest import RECORDING, REQUEST_OF_MODEL, Honest, Reply
 from lab.chaos.served import Serve
 
 KILLED, FROZEN, STARVED, HUNG = "killed", "frozen", "starved", "hung"
@@ -30,13 +30,11 @@ FLOOR_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """What became of a strike at the processes of a model."""
-
     victim: str
     how: str
     without_service_s: float | None
     """Longest time between two right answers; None if the server had to be started again."""
-    asked: int
+    requests: int
     lost: int
     """Requests that got neither their text nor the word that the server is busy."""
     first_loss: str = ""
@@ -48,12 +46,12 @@ class Strike:
 
 async def strike(serve: Serve, honest: Honest, victim: str, how: str) -> Strike:
     """Hit all processes of a model, or `tritonserver`, while requests that need it come."""
-    kind = KIND_OF_MODEL.get(victim, RECORDING)
-    asked: list[Asked] = []
+    request = REQUEST_OF_MODEL.get(victim, RECORDING)
+    replies: list[Reply] = []
     asking: set[asyncio.Task[None]] = set()
 
     async def ask() -> None:
-        asked.append(await honest.ask(kind, patience_s=POLL_PATIENCE_S))
+        replies.append(await honest.ask(request, patience_s=POLL_PATIENCE_S))
 
     async def ask_until(is_over: Callable[[], bool]) -> None:
         while not is_over():
@@ -62,7 +60,7 @@ async def strike(serve: Serve, honest: Honest, victim: str, how: str) -> Strike:
             await asyncio.sleep(POLL_S)
 
     begun = time.monotonic()
-    await ask_until(lambda: _rights(asked, begun) >= 3 or time.monotonic() > begun + GIVE_UP_S)
+    await ask_until(lambda: _rights(replies, begun) >= 3 or time.monotonic() > begun + GIVE_UP_S)
     hit = _processes(serve, victim)
     struck_at = time.monotonic()
     if how == HUNG:
@@ -71,15 +69,15 @@ async def strike(serve: Serve, honest: Honest, victim: str, how: str) -> Strike:
     else:
         for process in hit:
             _hit(process, how)
-    await ask_until(lambda: _is_decided(serve, asked, struck_at))
-    is_back = serve.is_running and _rights_in_a_row(asked, struck_at)
+    await ask_until(lambda: _is_decided(serve, replies, struck_at))
+    is_back = serve.is_running and _rights_in_a_row(replies, struck_at)
     for process in hit:
         _release(process, how)
     if not is_back:
         for task in asking:
             task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
-    after = [item for item in asked if item.answered_at > struck_at]
+    after = [item for item in replies if item.answered_at > struck_at]
     lost = [item for item in after if item.outcome not in ("right", "busy")]
     return Strike(
         victim,
@@ -91,26 +89,27 @@ async def strike(serve: Serve, honest: Honest, victim: str, how: str) -> Strike:
     )
 
 
-def longest_gap(asked: Sequence[Asked], begin: float) -> float:
+def longest_gap(replies: Sequence[Reply], begin: float) -> float:
     """Return the longest time without a right answer, in seconds, from `begin` to the last one."""
-    times = [begin, *sorted(item.answered_at for item in asked if item.outcome == "right")]
+    times = [begin, *sorted(item.answered_at for item in replies if item.outcome == "right")]
     return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
 
-def _is_decided(serve: Serve, asked: Sequence[Asked], struck_at: float) -> bool:
+def _is_decided(serve: Serve, replies: Sequence[Reply], struck_at: float) -> bool:
     elapsed = time.monotonic() - struck_at
     if not serve.is_running or elapsed > GIVE_UP_S:
         return True
-    return elapsed > LEAST_S and _rights_in_a_row(asked, struck_at)
+    return elapsed > LEAST_S and _rights_in_a_row(replies, struck_at)
 
 
-def _rights(asked: Sequence[Asked], since: float) -> int:
-    return sum(item.outcome == "right" for item in asked if item.sent_at >= since)
+def _rights(replies: Sequence[Reply], since: float) -> int:
+    return sum(item.outcome == "right" for item in replies if item.sent_at >= since)
 
 
-def _rights_in_a_row(asked: Sequence[Asked], since: float) -> bool:
-    """Return whether the last three requests that were sent since then came right."""
-    sent = sorted((item for item in asked if item.sent_at >= since), key=lambda item: item.sent_at)
+def _rights_in_a_row(replies: Sequence[Reply], since: float) -> bool:
+    sent = sorted(
+        (item for item in replies if item.sent_at >= since), key=lambda item: item.sent_at
+    )
     return len(sent) >= 3 and all(item.outcome == "right" for item in sent[-3:])
 
 
@@ -119,11 +118,11 @@ def _processes(serve: Serve, victim: str) -> list[psutil.Process]:
         ids = [serve.triton]
     else:
         ids = [pid for pid, model in serve.stubs().items() if model == victim]
-    found = []
+    processes = []
     for pid in ids:
         with suppress(psutil.NoSuchProcess, TypeError):
-            found.append(psutil.Process(pid))
-    return found
+            processes.append(psutil.Process(pid))
+    return processes
 
 
 def _hit(process: psutil.Process, how: str) -> None:

@@ -1,5 +1,6 @@
 """Ends of turns: rules replayed over what is heard in pauses, or a real server's."""
 
+import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,27 +10,18 @@ from typing import Any
 from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
 from conch.bench.servers import triton_version
+from conch.cli.bench import OPTION, URL, options_of
 from conch.cli.server import server_url
 from conch.component import SAMPLE_RATE
 from conch.recognition.live.endpointing import FINISHED
 from conch.scoring.error_rates import number, percent, table
+from lab.arguments import settings_of
+from lab.command import Command, lab_header, reporting
+from lab.endpoints import replay
 from lab.endpoints.made_turns import made_turns
-from lab.endpoints.replay import (
-    SIGNS,
-    End,
-    Figures,
-    Turn,
-    chosen,
-    cuts_of_silence,
-    figures,
-    log_odds,
-    signs,
-    silence,
-    turns_of,
-)
+from lab.endpoints.replay import End, Figures, Turn
 from lab.endpoints.served import ServedFigures, spoken
 from lab.endpoints.signals import Listener, Signals
-from lab.header import lab_header
 
 SOURCES = ("ljspeech", "common_voice")
 SILENCES_S = (0.3, 0.5, 0.8, 1.0, 1.5)
@@ -43,7 +35,6 @@ SERVED: Sequence[Mapping[str, Any]] = (
     {"endpoint_silence_ms": 1000, "semantic_endpointing": True},
     {"endpoint_silence_ms": 1500, "semantic_endpointing": True},
 )
-"""Options with which a server hears the turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +42,6 @@ class EndpointsBenchmark:
     manifest: Path
     sources: tuple[str, ...] = SOURCES
     turns: int = 300
-    """Most of each source."""
     seed: int = 7
     served: bool = False
     url: str | None = None
@@ -86,7 +76,7 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
     if benchmark.served:
         return _served(benchmark, header)
     pauses = _signals(benchmark)
-    choosing, judging = turns_of(pauses)
+    choosing, judging = replay.turns_of(pauses)
     delays = ("median_s", "mean_s")
     built = [
         _compared(f"built, {long_s:g} s", delay, _built(long_s), judging)
@@ -95,16 +85,18 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
     ]
     tried = [
         _compared(name, delay, rule, judging)
-        for name, item in SIGNS.items()
+        for name, item in replay.SIGNS.items()
         for delay in delays
         for most_s in MOST_S
-        if (rule := chosen(choosing, item, most_s, delay))
+        if (rule := replay.chosen(choosing, item, most_s, delay))
     ]
     return EndpointsReport(
         header=header,
         turns=len(choosing) + len(judging),
         audio_s=round(sum(turn[-1].start_s for turn in (*choosing, *judging)), 1),
-        silences=[(seconds, figures(judging, silence(seconds))) for seconds in SILENCES_S],
+        silences=[
+            (seconds, replay.figures(judging, replay.silence(seconds))) for seconds in SILENCES_S
+        ],
         # Two limits may choose the same rule.
         rules=list(dict.fromkeys([*built, *tried])),
     )
@@ -112,42 +104,42 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
 
 def _built(long_s: float) -> End:
     """Return the rule of the option `semantic_endpointing`."""
-    return signs(SIGNS["smart-turn"], log_odds(FINISHED), long_s)
+    return replay.signs(replay.SIGNS["smart-turn"], replay.log_odds(FINISHED), long_s)
 
 
 def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> RuleFigures:
     """Return what a rule does to turns next to silence alone; `delay` is a field of `Figures`."""
-    found = figures(judging, rule)
+    result = replay.figures(judging, rule)
     return RuleFigures(
         rule=name,
         delay=delay.removesuffix("_s"),
-        judged=found,
-        silence_cuts=cuts_of_silence(judging, getattr(found, delay), delay),
+        judged=result,
+        silence_cuts=replay.cuts_of_silence(judging, getattr(result, delay), delay),
     )
 
 
 def _signals(benchmark: EndpointsBenchmark) -> list[Signals]:
-    listener, found = Listener(), list[Signals]()
+    listener, all_signals = Listener(), list[Signals]()
     made = made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)
     with progress("turns", benchmark.turns * len(benchmark.sources)) as bar:
         for turn in made:
-            found += listener.signals(turn)
+            all_signals += listener.signals(turn)
             bar.update()
-    return found
+    return all_signals
 
 
 def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
     made = [*made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)]
-    asked = [{**options, **benchmark.options} for options in SERVED]
-    with server_url(benchmark.url, asked, live=True) as url:
+    requests = [{**options, **benchmark.options} for options in SERVED]
+    with server_url(benchmark.url, requests, live=True) as url:
         header = header.with_triton(triton_version(url))
-        asyncio.run(spoken(url, made[:2], asked[-1], 1))  # warms up
-        found = [asyncio.run(spoken(url, made, item, benchmark.streams)) for item in asked]
+        asyncio.run(spoken(url, made[:2], requests[-1], 1))  # warms up
+        results = [asyncio.run(spoken(url, made, item, benchmark.streams)) for item in requests]
     return EndpointsReport(
         header=header,
         turns=len(made),
         audio_s=round(sum(len(turn.waveform) for turn in made) / SAMPLE_RATE, 1),
-        served=found,
+        served=results,
     )
 
 
@@ -187,3 +179,30 @@ def markdown(report: EndpointsReport) -> str:
 
 def _columns(item: Figures) -> list[str]:
     return [percent(item.cuts), number(item.median_s, 2), number(item.mean_s, 2)]
+
+
+def _measured(args: argparse.Namespace) -> EndpointsReport:
+    options, sources = options_of(args, live=True), tuple(args.source or SOURCES)
+    return run(settings_of(EndpointsBenchmark, args, sources=sources, options=options))
+
+
+COMMAND = Command(
+    run=reporting(_measured, markdown),
+    description="Make turns with hesitations of recordings with punctuated texts, and replay rules "
+    "for their ends over what is heard in the pauses; or speak them to a server.",
+    epilog="""
+examples:
+  python -m lab endpoints --manifest speech/manifest.tsv
+  python -m lab endpoints --manifest speech/manifest.tsv --served --turns 20
+""",
+    flags="""
+--manifest FILE!  recordings with punctuated texts
+--source NAME...  (default: ljspeech and common_voice)
+--turns N=300     most turns of each source
+--seed COUNT=7    of all that is drawn
+--served          speak the turns to a server
+--streams N=2     with --served: turns at a time
+"""
+    + OPTION
+    + URL,
+)

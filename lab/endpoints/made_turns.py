@@ -8,7 +8,6 @@ sentences. Every other clip is a turn. Everything is drawn from a seed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
@@ -17,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.audio.segmentation import closing_threshold
-from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
-from conch.families.silero.vad import SileroConfig, SileroVad
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.wire.errors import BenchError
+from lab.vad import speech_probs
 from lab.waveforms import duration_s, rows_of, waveform_of
 
 SPEECH = 0.5
@@ -45,7 +44,7 @@ STEP_S = 0.64
 """The noise before a turn is 0.3 s and a random part of this, so that it begins anywhere in a step
 of the server."""
 
-Kind = Literal["inside", "between", "end"]
+Position = Literal["inside", "between", "end"]
 _ENDS = re.compile(r"[.?!][\"')\]]*$")
 _INNER_END = re.compile(r"[.?!][\"')\]]*\s")
 
@@ -67,14 +66,12 @@ class Pause:
 
     start: int
     end: int
-    kind: Kind
+    position: Position
     """Within a sentence, between two sentences, or after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeTurn:
-    """One or more sentences by one speaker, with noise around them."""
-
     name: str
     source: str
     waveform: NDArray[np.float32]
@@ -96,12 +93,13 @@ def made_turns(manifest: Path, sources: Sequence[str], most: int, seed: int) -> 
 
 def read_clips(manifest: Path) -> Mapping[str, Sequence[Clip]]:
     """Return the clips of a manifest by source, in order of their names."""
-    found: dict[str, list[Clip]] = {}
+    by_source: dict[str, list[Clip]] = {}
     for row in rows_of(manifest, ("path", "text", "source")):
         clip = Clip(manifest.parent / row["path"].strip(), row["text"].strip(), row["source"])
-        found.setdefault(clip.source, []).append(clip)
+        by_source.setdefault(clip.source, []).append(clip)
     return {
-        source: sorted(clips, key=lambda clip: clip.path.name) for source, clips in found.items()
+        source: sorted(clips, key=lambda clip: clip.path.name)
+        for source, clips in by_source.items()
     }
 
 
@@ -140,7 +138,6 @@ def _seconds(clips: Sequence[Clip]) -> float:
 
 
 def _follows(clip: Clip, other: Clip) -> bool:
-    """Return whether two clips of LJ Speech were read one after the other."""
     (book, number), (other_book, other_number) = (
         item.path.stem.rpartition("-")[::2] for item in (clip, other)
     )
@@ -151,7 +148,7 @@ def _follows(clip: Clip, other: Clip) -> bool:
 def _made(group: Sequence[Clip], random: np.random.Generator) -> MadeTurn | None:
     """Return the turn of some clips; None if it is too long, or without speech."""
     pieces: list[NDArray[np.float32]] = []
-    marks: list[tuple[int, Kind]] = []
+    marks: list[tuple[int, Position]] = []
     length = 0
 
     def add(piece: NDArray[np.float32]) -> None:
@@ -160,15 +157,15 @@ def _made(group: Sequence[Clip], random: np.random.Generator) -> MadeTurn | None
         length += len(piece)
 
     room = np.zeros(0, np.float32)
-    for place, clip in enumerate(group):
+    for index, clip in enumerate(group):
         waveform = waveform_of(clip.path)
         spans = spoken_spans(waveform, LEAST_PAUSE_S)
         if not spans:
             return None
         room = room_noise(waveform, spans, random)
-        if not place:
+        if not index:
             add(room[: round((0.3 + random.uniform(0, STEP_S)) * SAMPLE_RATE)])
-        elif group[place - 1].ends_sentence:
+        elif group[index - 1].ends_sentence:
             marks.append((length, "between"))
             add(_silence(room, BETWEEN_S, random))
         else:
@@ -191,16 +188,16 @@ def _made(group: Sequence[Clip], random: np.random.Generator) -> MadeTurn | None
     if not spans:
         return None
     pauses = [
-        Pause(end, start, _kind(marks, end, start)) for (_, end), (start, _) in pairwise(spans)
+        Pause(end, start, _position(marks, end, start)) for (_, end), (start, _) in pairwise(spans)
     ]
     pauses.append(Pause(spans[-1][1], len(waveform), "end"))
     return MadeTurn(group[0].path.stem, group[0].source, waveform, tuple(pauses))
 
 
-def _kind(marks: Sequence[tuple[int, Kind]], start: int, end: int) -> Kind:
+def _position(marks: Sequence[tuple[int, Position]], start: int, end: int) -> Position:
     """Return the kind of a pause: that of the ends of clips it lies at, or else inside."""
     near = VAD_FRAME_SAMPLES * 3
-    return next((kind for at, kind in marks if start - near <= at <= end + near), "inside")
+    return next((position for at, position in marks if start - near <= at <= end + near), "inside")
 
 
 def _silence(
@@ -232,19 +229,13 @@ def room_noise(
 
 def spoken_spans(waveform: NDArray[np.float32], least_pause_s: float) -> list[tuple[int, int]]:
     """Return first and last sample of each stretch of speech, as a live stream hears it."""
-    probs, _ = _vad().speech_probs(waveform, np.zeros(VAD_STATE_SIZE, np.float32))
     spans: list[list[int]] = []
     in_speech = False
-    for place, prob in enumerate(probs.tolist()):
+    for index, prob in enumerate(speech_probs(waveform).tolist()):
         in_speech = prob >= SPEECH or (in_speech and prob >= closing_threshold(SPEECH))
-        start, end = place * VAD_FRAME_SAMPLES, (place + 1) * VAD_FRAME_SAMPLES
+        start, end = index * VAD_FRAME_SAMPLES, (index + 1) * VAD_FRAME_SAMPLES
         if in_speech and spans and start - spans[-1][1] < least_pause_s * SAMPLE_RATE:
             spans[-1][1] = end
         elif in_speech:
             spans.append([start, end])
     return [(start, end) for start, end in spans]
-
-
-@cache
-def _vad() -> SileroVad:
-    return SileroVad(SileroConfig())

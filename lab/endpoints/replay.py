@@ -29,8 +29,6 @@ Turn = Sequence[Signals]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a rule does to some turns."""
-
     cuts: float
     """Share of the turns that are cut in mid-sentence."""
     median_s: float
@@ -40,10 +38,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Signs beside silence, as one number."""
+    """Signs next to silence, as one number."""
 
     score: Callable[[Signals], float]
-    asked_s: float
+    request_s: float
     """Silence from which on they are asked for."""
     late_s: float
     """What the answer takes."""
@@ -73,7 +71,6 @@ SIGNS: Mapping[str, Signs] = {
     "smart-turn": Signs(lambda pause: log_odds(pause.smart), LEAST_QUIET_S, MODEL_S),
     "smart-turn and its probability": Signs(_model_and_sign, LATE_S, PASS_S),
 }
-"""The rules by name."""
 
 
 def silence(seconds: float) -> End:
@@ -87,19 +84,18 @@ def signs(item: Signs, threshold: float, long_s: float) -> End:
         late = _step_after(pause, long_s)
         if item.score(pause) < threshold:
             return late
-        return min(_step_after(pause, item.asked_s) + item.late_s, late)
+        return min(_step_after(pause, item.request_s) + item.late_s, late)
 
     return end
 
 
 def figures(turns: Sequence[Turn], end: End) -> Figures:
-    """Return what a rule does to turns, each with all of its pauses."""
     cuts, delays = 0, []
     for turn in turns:
-        ended = {place: end(pause) for place, pause in enumerate(turn)}
+        ended = {index: end(pause) for index, pause in enumerate(turn)}
         cuts += any(
-            pause.kind == "inside" and ended[place] <= pause.quiet_s
-            for place, pause in enumerate(turn)
+            pause.position == "inside" and ended[index] <= pause.quiet_s
+            for index, pause in enumerate(turn)
         )
         delays.append(ended[len(turn) - 1])
     return Figures(cuts / len(turns), float(np.median(delays)), float(np.mean(delays)))
@@ -118,10 +114,10 @@ def chosen(turns: Sequence[Turn], item: Signs, most_s: float, delay: str) -> End
     scores = [item.score(turn[-1]) for turn in turns]
     thresholds = sorted({float(np.quantile(scores, share)) for share in SHARES})
     rules = [signs(item, *setting) for setting in product(thresholds, LONG_S)]
-    found = [(figures(turns, rule), rule) for rule in rules]
-    fitting = [(made.cuts, getattr(made, delay), place) for place, (made, _) in enumerate(found)]
+    tried = [(figures(turns, rule), rule) for rule in rules]
+    fitting = [(made.cuts, getattr(made, delay), index) for index, (made, _) in enumerate(tried)]
     fitting = [entry for entry in fitting if entry[1] <= most_s]
-    return found[min(fitting)[2]][1] if fitting else None
+    return tried[min(fitting)[2]][1] if fitting else None
 
 
 def cuts_of_silence(turns: Sequence[Turn], delay_s: float, delay: str) -> float:

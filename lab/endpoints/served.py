@@ -1,6 +1,5 @@
 """Made turns, spoken to a real server in real time: when does it end them?"""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from conch.component import SAMPLE_RATE
 from conch.wire.errors import BenchError
 from conch.wire.result import Segment
 from lab.endpoints.made_turns import MadeTurn
+from lab.pacing import paced
 
 CHUNK_S = 0.1
 PAD_S = 0.35
@@ -22,8 +22,6 @@ PAD_S = 0.35
 
 @dataclass(frozen=True, slots=True)
 class ServedFigures:
-    """What a server did to turns with some options."""
-
     options: Mapping[str, Any]
     turns: int
     cuts: float
@@ -50,35 +48,30 @@ async def spoken(
 
         load = await closed_loop(send, len(turns), streams)
     outcomes = sorted(load.outcomes, key=lambda item: item.index)
-    found = [item.answer for item in outcomes if item.answer is not None]
-    if len(found) < len(turns):
+    answers = [item.answer for item in outcomes if item.answer is not None]
+    if len(answers) < len(turns):
         raise BenchError(next(item.error for item in outcomes if item.error))
     return ServedFigures(
         options,
         len(turns),
-        sum(item.is_cut for item in found) / len(turns),
-        float(np.median([item.delay_s for item in found])),
-        float(np.mean([item.delay_s for item in found])),
+        sum(item.is_cut for item in answers) / len(turns),
+        float(np.median([item.delay_s for item in answers])),
+        float(np.mean([item.delay_s for item in answers])),
     )
 
 
 async def _speak(client: AsyncClient, turn: MadeTurn, options: Mapping[str, Any]) -> _Spoken:
-    size = round(CHUNK_S * SAMPLE_RATE)
-    begun, last = time.monotonic(), turn.pauses[-1].start / SAMPLE_RATE
+    begun, last = time.perf_counter(), turn.pauses[-1].start / SAMPLE_RATE
     ended: dict[int, Segment] = {}
     delay_s = (len(turn.waveform) / SAMPLE_RATE) - last
     async with client.live(**options) as stream:
-        for start in range(0, len(turn.waveform), size):
-            chunk = turn.waveform[start : start + size]
-            # Sent when the last of its samples would have been spoken.
-            due = begun + (start + len(chunk)) / SAMPLE_RATE
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+        async for chunk in paced(turn.waveform, SAMPLE_RATE, CHUNK_S, begun):
             answer = await stream.send(chunk)
             ended |= {item.index: item for item in answer.segments}
             if any(item.end > last for item in ended.values()):
-                delay_s = min(delay_s, time.monotonic() - begun - last)
+                delay_s = min(delay_s, time.perf_counter() - begun - last)
         final = await stream.finish()
     ends = [item.end for item in final.segments if item.endpoint == "silence"]
-    starts = [item.start / SAMPLE_RATE for item in turn.pauses if item.kind == "inside"]
+    starts = [item.start / SAMPLE_RATE for item in turn.pauses if item.position == "inside"]
     is_cut = any(start <= end < start + PAD_S for start in starts for end in ends)
     return _Spoken(is_cut, delay_s)

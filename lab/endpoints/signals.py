@@ -20,11 +20,9 @@ ENDS = (".", "?", "!")
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """The signals of one pause."""
-
     turn: str
     source: str
-    kind: str
+    position: str
     start_s: float
     """Start of the pause in the turn's recording."""
     quiet_s: float
@@ -40,17 +38,17 @@ class Signals:
 
 
 class Listener:
-    """Hears pauses with Moonshine and with smart-turn."""
-
     def __init__(self) -> None:
         self._encode = EncoderComponent(MoonshineConfig(nice=0))
         self._decode = DecoderComponent(MoonshineDecoderConfig(nice=0))
         self._end_of_turn = EndOfTurnComponent(TurnsConfig(nice=0))
 
     def signals(self, turn: MadeTurn) -> list[Signals]:
-        return [self._signals(turn, pause.start, pause.end, pause.kind) for pause in turn.pauses]
+        return [
+            self._signals(turn, pause.start, pause.end, pause.position) for pause in turn.pauses
+        ]
 
-    def _signals(self, turn: MadeTurn, start: int, end: int, kind: str) -> Signals:
+    def _signals(self, turn: MadeTurn, start: int, end: int, position: str) -> Signals:
         def until(quiet_s: float) -> NDArray[np.float32]:
             return turn.waveform[: start + round(quiet_s * SAMPLE_RATE)]
 
@@ -61,7 +59,7 @@ class Listener:
         return Signals(
             turn.name,
             turn.source,
-            kind,
+            position,
             round(start / SAMPLE_RATE, 3),
             round(quiet_s, 3),
             early,
@@ -71,18 +69,18 @@ class Listener:
         )
 
     def _text(self, waveform: NDArray[np.float32]) -> tuple[str, float]:
-        [heard] = self._encode([Row({"waveform": waveform})])
-        [found] = self._decode([Row(heard, {"beam_size": 1})])
-        text = found["hypotheses"].ravel()[0].decode()
+        [states] = self._encode([Row({"waveform": waveform})])
+        [decoded] = self._decode([Row(states, {"beam_size": 1})])
+        text = decoded["hypotheses"].ravel()[0].decode()
         words = text.rstrip("".join(ENDS) + ",;:-… ")
         if not words:
             return text, 0.0
         texts = np.array([words, *(words + sign for sign in ENDS)], object)
-        [scored] = self._decode([Row({**heard, "texts": texts})])
+        [scored] = self._decode([Row({**states, "texts": texts})])
         plain, *ended = scored["text_scores"].tolist()
         return text, min(1.0, float(np.exp(np.array(ended) - plain).sum()))
 
     def _smart_turn(self, waveform: NDArray[np.float32]) -> float:
-        heard = waveform[-round(WINDOW_S * SAMPLE_RATE) :]
-        [found] = self._end_of_turn([Row({"waveform": heard})])
-        return float(found["probability"][0])
+        window = waveform[-round(WINDOW_S * SAMPLE_RATE) :]
+        [answer] = self._end_of_turn([Row({"waveform": window})])
+        return float(answer["probability"][0])

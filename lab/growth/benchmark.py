@@ -29,8 +29,8 @@ from conch.component import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import ManifestEntry
+from lab.command import lab_header
 from lab.cpu import ORCHESTRATION, share_of
-from lab.header import lab_header
 from lab.waveforms import resampled
 
 PAUSE_S = 0.5
@@ -49,13 +49,9 @@ class GrowthBenchmark(Choice):
     """An empty sequence leaves a part without rows."""
 
     lengths: Sequence[int] = (1, 5, 30, 300, 3600)
-    """Seconds of a recording."""
     concurrency: Sequence[int] = (1, 4, 16, 64, 256)
-    """Clients of a closed loop."""
     streams: Sequence[int] = (1, 8, 24)
-    """Numbers of concurrent streams."""
     seconds: int = 20
-    """Least seconds of audio of each stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +106,11 @@ class GrowthReport:
 
     @property
     def errors(self) -> list[str]:
-        """The first error of each row that has one."""
         rows = [*self.lengths, *self.concurrency]
-        found = [row.figures.error_messages[0].message for row in rows if row.figures.errors]
-        return found + [row.figures.error_messages[0] for row in self.streams if row.figures.errors]
+        messages = [row.figures.error_messages[0].message for row in rows if row.figures.errors]
+        return messages + [
+            row.figures.error_messages[0] for row in self.streams if row.figures.errors
+        ]
 
 
 def run(benchmark: GrowthBenchmark) -> GrowthReport:
@@ -190,7 +187,6 @@ def _fresh_server(audio: NDArray[np.float32]) -> Iterator[tuple[str, MemorySampl
 
 
 def at_16_khz(sample: Sample) -> Sample:
-    """Return a sample of decoded audio at the rate of the models."""
     assert isinstance(sample.audio, np.ndarray)
     waveform = resampled(sample.audio, sample.sample_rate)
     return replace(sample, audio=waveform, sample_rate=SAMPLE_RATE)
@@ -224,8 +220,8 @@ def _streams(
         before = memory.cpu_s()
         records = asyncio.run(all_streams(url, said, live, StreamRecord))
         used_s = sum(memory.cpu_since(before).values())
-        found = live_run(records, live.chunk_ms, ENGLISH_WORDS, used_s)
-    return StreamsRow(figures=found, taken=taken(found.audio_s))
+        measured = live_run(records, live.chunk_ms, ENGLISH_WORDS, used_s)
+    return StreamsRow(figures=measured, taken=taken(measured.audio_s))
 
 
 @contextmanager

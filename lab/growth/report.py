@@ -26,7 +26,6 @@ def markdown(report: GrowthReport) -> str:
 
 
 def plot(report: GrowthReport, path: Path) -> None:
-    """Draw CPU seconds per audio second against what grows, of each part that has rows."""
     parts = [item for item in _grown(report).items() if item[1]]
     with panels(path, len(parts)) as row:
         for axes, (title, costs) in zip(row, parts, strict=True):
@@ -46,7 +45,6 @@ def plot(report: GrowthReport, path: Path) -> None:
 
 
 def _grown(report: GrowthReport) -> Mapping[str, Mapping[int, Cost]]:
-    """Return the title of each part in the picture, and its costs."""
     return {
         "seconds of a recording, one client": {
             row.length_s: row.taken.cost for row in report.lengths

@@ -16,20 +16,18 @@ from conch.bench.servers import server_of, triton_version
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, word_error_rate
 from conch.wire.options import RecognitionOptions
 from lab.alignment import TimedWord
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.live.figures import ViewedRun, ViewerRecord, viewed
 from lab.live.word_times import WordTimes
 from lab.served import outcomes
 
 OFFLINE_CLIENTS = 4
-"""Clients that send the streams' audio to the offline path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewerReport:
     header: Flat[Header]
     options: RecognitionOptions
-    """Options of the streams, defaults included."""
     scoring: str
     """The measure and the normaliser of every error rate."""
     best: Flat[ViewedRun]
@@ -52,18 +50,18 @@ def run(benchmark: LiveBenchmark) -> ViewerReport:
         def measured(streams: int) -> ViewedRun:
             said = scripts(samples, streams, benchmark)
             known = times.of(url, [index for script in said for index in script.utterances])
-            found = observed(url, said, benchmark, memory, ViewerRecord)
+            watched = observed(url, said, benchmark, memory, ViewerRecord)
             words = [words_of(script, known) for script in said]
-            return viewed(found.figures(scoring), found.records, words, scoring, found.cpu_s)
+            return viewed(watched.figures(scoring), watched.records, words, scoring, watched.cpu_s)
 
         runs = all_runs(measured, benchmark)
         if benchmark.has_second_pass:
             best = best_of(runs)
-            for place, item in enumerate(runs):
-                if place < len(benchmark.streams) or item is best:
+            for number, item in enumerate(runs):
+                if number < len(benchmark.streams) or item is best:
                     said = scripts(samples, item.streams, benchmark)
-                    found = offline_wer(url, said, benchmark, scoring)
-                    runs[place] = replace(item, offline_wer=found)
+                    wer = offline_wer(url, said, benchmark, scoring)
+                    runs[number] = replace(item, offline_wer=wer)
     return ViewerReport(
         header=begun.with_triton(version),
         options=RecognitionOptions.parse(benchmark.options, live=True),

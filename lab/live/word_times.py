@@ -16,7 +16,6 @@ from lab.alignment import TimedWord
 from lab.served import outcomes
 
 CLIENTS = 4
-"""Clients that send the utterances to the offline path."""
 
 
 class WordTimes:
@@ -40,23 +39,25 @@ class WordTimes:
         A message on standard error counts words whose times are only interpolated because the
         server did not transcribe their utterance.
         """
-        asked = [
+        unknown = [
             index
             for index in dict.fromkeys(indices)
             if index not in self._known and self._samples[index].utterance.text.strip()
         ]
-        if asked:
-            self._known |= self._ask(url, asked)
+        if unknown:
+            self._known |= self._ask(url, unknown)
         return self._known
 
-    def _ask(self, url: str, asked: Sequence[int]) -> dict[int, tuple[TimedWord, ...]]:
-        samples = [self._samples[index] for index in asked]
+    def _ask(self, url: str, unknown: Sequence[int]) -> dict[int, tuple[TimedWord, ...]]:
+        samples = [self._samples[index] for index in unknown]
         sent = [(item.audio, item.sample_rate) for item in samples]
         options = {"word_timestamps": True, **self._options}
-        found = outcomes(url, sent, options, CLIENTS, title="times of words", headers=self._headers)
-        if errors := [outcome.error for outcome in found if outcome.error]:
+        answers = outcomes(
+            url, sent, options, CLIENTS, title="times of words", headers=self._headers
+        )
+        if errors := [outcome.error for outcome in answers if outcome.error]:
             print(
-                f"lab live: the server gives no word times of {len(errors)} of {len(asked)} "
+                f"lab live: the server gives no word times of {len(errors)} of {len(unknown)} "
                 f"utterances, so they are spread by characters: {errors[0]}",
                 file=sys.stderr,
             )
@@ -67,7 +68,7 @@ class WordTimes:
                 sample.duration_s,
                 self._scoring,
             )
-            for index, sample, outcome in zip(asked, samples, found, strict=True)
+            for index, sample, outcome in zip(unknown, samples, answers, strict=True)
         }
 
 
@@ -83,19 +84,19 @@ def timed_words(
     their numbers of characters; without any recognised word, over the whole utterance.
     """
     texts = scoring.tokens(reference)
-    heard = [piece for word in recognised for piece in _pieces(word, duration_s, scoring)]
+    pieces = [piece for word in recognised for piece in _pieces(word, duration_s, scoring)]
     if not texts:
         return ()
-    start_s, end_s = (heard[0].start_s, heard[-1].end_s) if heard else (0.0, duration_s)
-    found: list[TimedWord] = []
+    start_s, end_s = (pieces[0].start_s, pieces[-1].end_s) if pieces else (0.0, duration_s)
+    words: list[TimedWord] = []
     anchors = [(-1, TimedWord("", start_s, start_s))]
-    anchors += [(place, heard[other]) for place, other in _equal(texts, heard)]
+    anchors += [(index, pieces[other]) for index, other in _equal(texts, pieces)]
     anchors += [(len(texts), TimedWord("", end_s, end_s))]
-    for (place, before), (following, after) in pairwise(anchors):
-        if place >= 0:
-            found.append(replace(before, text=texts[place]))
-        found += spread(texts[place + 1 : following], before.end_s, after.start_s)
-    return tuple(found)
+    for (index, before), (following, after) in pairwise(anchors):
+        if index >= 0:
+            words.append(replace(before, text=texts[index]))
+        words += spread(texts[index + 1 : following], before.end_s, after.start_s)
+    return tuple(words)
 
 
 def spread(texts: Sequence[str], start_s: float, end_s: float) -> list[TimedWord]:
@@ -113,16 +114,15 @@ def _pieces(word: Word, duration_s: float, scoring: Scoring) -> list[TimedWord]:
     return spread(scoring.tokens(word.text), start_s, end_s)
 
 
-def _equal(texts: Sequence[str], heard: Sequence[TimedWord]) -> list[tuple[int, int]]:
-    """Return the places of equal words in an alignment of two texts."""
-    if not heard:
+def _equal(texts: Sequence[str], pieces: Sequence[TimedWord]) -> list[tuple[int, int]]:
+    if not pieces:
         return []
     import jiwer
 
-    output = jiwer.process_words(" ".join(texts), " ".join(word.text for word in heard))
+    output = jiwer.process_words(" ".join(texts), " ".join(word.text for word in pieces))
     return [
-        (chunk.ref_start_idx + place, chunk.hyp_start_idx + place)
+        (chunk.ref_start_idx + offset, chunk.hyp_start_idx + offset)
         for chunk in output.alignments[0]
         if chunk.type == "equal"
-        for place in range(chunk.ref_end_idx - chunk.ref_start_idx)
+        for offset in range(chunk.ref_end_idx - chunk.ref_start_idx)
     ]

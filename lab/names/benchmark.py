@@ -1,5 +1,6 @@
 """Hotwords by several configurations: names found, other words spoiled, names invented, latency."""
 
+import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +15,18 @@ from conch.bench.header import Flat, Header, origin
 from conch.bench.load import Outcome, closed_loop, progress
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import triton_version
+from conch.cli.arguments import UsageError
+from conch.cli.bench import LIMIT, URL, write_report
 from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import number, percent, table
 from conch.scoring.manifest import ManifestEntry, read_manifest, select, spread
-from conch.wire.errors import BenchError
+from conch.wire.errors import BenchError, OptionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from lab.header import lab_header
+from lab.arguments import named_options, settings_of
+from lab.command import Command, lab_header
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total
 from lab.turns import rotated
@@ -75,7 +79,6 @@ class RunFigures:
     latency_ratio: float | None
     """To the median of the run with the same options but no hotwords; None if there is none."""
     errors: int
-    """Requests that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,6 @@ class NamesReport:
     names: Names
     utterances: int
     with_names: int
-    """Utterances with a listed name."""
     audio_s: float
     runs: Sequence[RunFigures]
 
@@ -183,11 +185,10 @@ async def answers(
     runs: Mapping[str, Mapping[str, Any]],
     concurrency: int,
 ) -> dict[str, list[Outcome[Transcript]]]:
-    """Return the outcomes of each run, in the order of the samples."""
     warm_ups = [(samples[0], name) for name in runs]
     # Each run is the first to hear some of the utterances.
-    asked = [
-        (sample, name) for place, sample in enumerate(samples) for name in rotated([*runs], place)
+    requests = [
+        (sample, name) for number, sample in enumerate(samples) for name in rotated([*runs], number)
     ]
     async with AsyncClient(url) as client:
 
@@ -196,21 +197,21 @@ async def answers(
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
         await closed_loop(lambda index: transcribe(*warm_ups[index]), len(warm_ups), 1)
-        with progress("all runs", len(asked)) as bar:
+        with progress("all runs", len(requests)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
                 if outcome.error:
-                    path = asked[outcome.index][0].utterance.path
+                    path = requests[outcome.index][0].utterance.path
                     tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
                 bar.update()
 
             load = await closed_loop(
-                lambda index: transcribe(*asked[index]), len(asked), concurrency, show
+                lambda index: transcribe(*requests[index]), len(requests), concurrency, show
             )
-    found: dict[str, list[Outcome[Transcript]]] = {name: [] for name in runs}
+    by_run: dict[str, list[Outcome[Transcript]]] = {name: [] for name in runs}
     for outcome in load.outcomes:
-        found[asked[outcome.index][1]].append(outcome)
-    return found
+        by_run[requests[outcome.index][1]].append(outcome)
+    return by_run
 
 
 def figures(
@@ -247,7 +248,7 @@ def markdown(report: NamesReport) -> str:
         [
             item.name,
             percent(item.recall),
-            f"{item.counts.found} of {item.counts.names}",
+            f"{item.counts.correct} of {item.counts.names}",
             percent(item.other_wer),
             str(item.counts.invented),
             number(item.latency_ratio, 2),
@@ -286,7 +287,6 @@ def _without_list(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _counterpart(name: str, runs: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the run with the same options but no list, or None."""
     if runs[name].keys().isdisjoint(LISTED):
         return None
     wanted = _without_list(runs[name])
@@ -296,3 +296,72 @@ def _counterpart(name: str, runs: Mapping[str, Mapping[str, Any]]) -> str | None
 def _median_ms(outcomes: Sequence[Outcome[Transcript]]) -> float | None:
     answered = [outcome.latency_s for outcome in outcomes if outcome.answer is not None]
     return round(1000 * median(answered), 3) if answered else None
+
+
+def run_command(args: argparse.Namespace) -> int:
+    settings = settings_of(NamesBenchmark, args, runs=dict(args.runs) or RUNS)
+    if args.list:
+        names = listed(settings)
+        print("\n".join((*names.said, "", *names.distractors)))
+        return 0
+    try:
+        report = run(settings)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+    write_report(args, report, markdown(report))
+    return 1 if any(item.errors == report.utterances for item in report.runs) else 0
+
+
+def _run(text: str) -> tuple[str, Mapping[str, Any]]:
+    if text in RUNS:
+        return text, RUNS[text]
+    name, *pairs = text.split(":")
+    others = [pair for pair in pairs if pair not in LISTED]
+    _, options = named_options(":".join([name, *others]))
+    return name, {**options, **{key: True for key in LISTED if key in pairs}}
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(split="dev")
+    parser.add_argument(
+        "--run",
+        dest="runs",
+        type=_run,
+        action="append",
+        default=[],
+        metavar="NAME[:OPTION=VALUE]…",
+        help="a run, as often as needed (default: every decoder with and without hotwords)",
+    )
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Send a split with a list of hotwords: rare names that it speaks of, among names "
+    "of the training split that are never said. Count the names that are found.",
+    epilog="""
+A run is a name and its options. `names`, `hotwords` and `prompt` among them without a value stand
+for the list. A name alone is one of the default runs: moonshine, moonshine beam, attention, ctc,
+ctc fusion, wfst, each also with ` hotwords` behind it.
+
+examples:
+  python -m lab names --manifest speech/manifest.tsv
+  python -m lab names --manifest speech/manifest.tsv --limit 60 --run wfst --run "wfst hotwords"
+  python -m lab names --manifest speech/manifest.tsv --run wfst \\
+      --run "graph at 6:decoder=wfst:hotword_weight=6:hotwords"
+  python -m lab names --manifest speech/manifest.tsv --names 40 --distractors 0 \\
+      --run attention --run "attention hotwords" --run prompted:prompt
+""",
+    flags=LIMIT
+    + """
+--train-split NAME=train  whose names are distractors, and whose words are not looked for
+--names N=100             names to find
+--distractors COUNT=1000      names in the list that are never said
+--unlisted                take only names that the graph in Conch lacks, for a graph with words of
+                          one's own
+--list                    print the list of hotwords and measure nothing
+--concurrency N=1         clients at once
+"""
+    + URL,
+    add=_add,
+    takes_manifest=True,
+)

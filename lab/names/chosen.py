@@ -67,7 +67,6 @@ def chosen_names(
 
 
 def words_of(utterances: Iterable[ManifestEntry]) -> set[str]:
-    """Return the words of references after the normaliser."""
     return {word for item in utterances for word in ENGLISH_WORDS.tokens(item.text)}
 
 

@@ -9,11 +9,9 @@ from conch.scoring.error_rates import ENGLISH_WORDS
 
 @dataclass(frozen=True, slots=True)
 class NameCounts:
-    """The counts of one utterance, or of many."""
-
     names: int = 0
     """Listed names in the reference."""
-    found: int = 0
+    correct: int = 0
     """Those that the text has in their places."""
     other_words: int = 0
     """Words of the reference that are not listed."""
@@ -25,7 +23,7 @@ class NameCounts:
     @property
     def recall(self) -> float | None:
         """Share of the names that was found; None without names."""
-        return round(self.found / self.names, 6) if self.names else None
+        return round(self.correct / self.names, 6) if self.names else None
 
     @property
     def other_wer(self) -> float | None:
@@ -41,45 +39,47 @@ def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
     """
     import jiwer
 
-    said, heard = (
+    said, recognised = (
         ENGLISH_WORDS.normalized(reference).split(),
         ENGLISH_WORDS.normalized(text).split(),
     )
     if not said:
-        return NameCounts(invented=_invented(said, heard, listed))
-    output = jiwer.process_words(" ".join(said), " ".join(heard))
-    found = errors = 0
+        return NameCounts(invented=_invented(said, recognised, listed))
+    output = jiwer.process_words(" ".join(said), " ".join(recognised))
+    correct = errors = 0
     is_missed = [False] * (len(said) + 2)  # one more on each side
     extra: Counter[int] = Counter()
     for chunk in output.alignments[0]:
-        places = range(chunk.ref_start_idx, chunk.ref_end_idx)
+        indices = range(chunk.ref_start_idx, chunk.ref_end_idx)
         if chunk.type == "insert":
             extra[chunk.ref_start_idx] += chunk.hyp_end_idx - chunk.hyp_start_idx
         elif chunk.type == "equal":
-            found += sum(said[place] in listed for place in places)
+            correct += sum(said[index] in listed for index in indices)
         else:
-            for place in places:
-                is_missed[place + 1] = said[place] in listed
-                errors += said[place] not in listed
+            for index in indices:
+                is_missed[index + 1] = said[index] in listed
+                errors += said[index] not in listed
     # Extra words before the word of a place are next to it and to the one before.
     errors += sum(
-        number for place, number in extra.items() if not (is_missed[place] or is_missed[place + 1])
+        number for index, number in extra.items() if not (is_missed[index] or is_missed[index + 1])
     )
     names = sum(word in listed for word in said)
-    return NameCounts(names, found, len(said) - names, errors, _invented(said, heard, listed))
+    return NameCounts(
+        names, correct, len(said) - names, errors, _invented(said, recognised, listed)
+    )
 
 
 def total(items: Iterable[NameCounts]) -> NameCounts:
     every = list(items)
     return NameCounts(
         names=sum(item.names for item in every),
-        found=sum(item.found for item in every),
+        correct=sum(item.correct for item in every),
         other_words=sum(item.other_words for item in every),
         other_errors=sum(item.other_errors for item in every),
         invented=sum(item.invented for item in every),
     )
 
 
-def _invented(said: list[str], heard: list[str], listed: Collection[str]) -> int:
-    more = Counter(word for word in heard if word in listed)
+def _invented(said: list[str], recognised: list[str], listed: Collection[str]) -> int:
+    more = Counter(word for word in recognised if word in listed)
     return (more - Counter(said)).total()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from conch.bench.header import Flat, Header
 from conch.bench.load import progress
@@ -20,8 +21,9 @@ from conch.scoring.error_rates import Scoring, language_of
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
-from lab.baselines import faster_whisper, sherpa_onnx_moonshine
+from lab.baselines import faster_whisper, one_process, sherpa_onnx_moonshine
 from lab.baselines.one_process import Job
+from lab.command import lab_header
 from lab.figures import (
     BaselineFigures,
     JudgedRun,
@@ -32,9 +34,8 @@ from lab.figures import (
     scorings_of,
     versus,
 )
-from lab.header import lab_header
 from lab.parts import JoinedUtterance
-from lab.recordings.files import recordings_folder, write_recordings
+from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
 from lab.served import model_parameters
 
@@ -45,8 +46,6 @@ class ComparisonBenchmark(OfflineBenchmark):
 
     joining: Joining | None = None
     """How utterances are joined to recordings; None sends them as they are."""
-    save: Path | None = None
-    """Empty folder to keep joined recordings in; None deletes them."""
     baseline: str | None = None
     """A name of `faster_whisper.BATCHES` or `sherpa_onnx_moonshine.FORMATS`."""
 
@@ -55,20 +54,16 @@ class ComparisonBenchmark(OfflineBenchmark):
 class ComparedRun:
     judged: Flat[JudgedRun]
     versus: Mapping[str, Versus]
-    """Comparisons by baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineComparison:
     header: Flat[Header]
     options: RecognitionOptions
-    """Options of the requests, defaults included."""
     joining: Joining | None
     recordings: Sequence[JoinedUtterance]
     first: Flat[ComparedRun]
-    """The first of the runs."""
     runs: Sequence[ComparedRun]
-    """One for each load."""
     baselines: Mapping[str, BaselineFigures]
 
 
@@ -135,8 +130,8 @@ def _recordings_and_warmup(
         yield utterances, list(islice(cycle(utterances), benchmark.warmup))
         return
     utterances = replace(benchmark, limit=None).utterances()
-    with recordings_folder(benchmark.save) as folder:
-        recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
+    with TemporaryDirectory(prefix="conch-recordings-") as folder:
+        recordings = write_recordings(utterances, benchmark.joining, Path(folder), benchmark.limit)
         yield recordings, list(islice(cycle(utterances), benchmark.warmup))
 
 
@@ -157,7 +152,7 @@ def _baseline(
         if name in faster_whisper.BATCHES:
             options = faster_whisper.options_of(served, language, name)
             whisper = Job(paths=paths, options=options, warmup_paths=warmup_paths)
-            measured = faster_whisper.measure(whisper, bar.update)
+            measured = one_process.measure(faster_whisper.load, whisper, bar.update)
         else:
             options = sherpa_onnx_moonshine.options_of(served, name)
             moonshine = Job(paths=paths, options=options, warmup_paths=warmup_paths)

@@ -89,7 +89,6 @@ def _judged_cells(judged: Judged) -> list[str]:
 
 
 def _error_cells(accuracy: Accuracy) -> list[str]:
-    """Return the cells under `ERROR_COLUMNS`."""
     words = accuracy.reference_words
     counts = (accuracy.substitutions, accuracy.deletions, accuracy.insertions)
     return [
@@ -100,21 +99,20 @@ def _error_cells(accuracy: Accuracy) -> list[str]:
 
 
 def _deleted_runs(report: OfflineComparison) -> str:
-    """Return the table of deleted runs of the first run and of each baseline."""
     first: JudgedRun = report.first.judged
     systems = {"conch": first.deleted_runs}
     systems |= {name: item.scored.judged.deleted_runs for name, item in report.baselines.items()}
     rows = [
         [
-            Path(found.path).name,
+            Path(deleted.path).name,
             system,
-            number(found.start),
-            number(found.end),
-            str(found.end_word - found.first_word),
-            found.words,
+            number(deleted.start),
+            number(deleted.end),
+            str(deleted.end_word - deleted.first_word),
+            deleted.words,
         ]
         for system, runs in systems.items()
-        for found in runs[:MOST_RUNS]
+        for deleted in runs[:MOST_RUNS]
     ]
     left_out = "".join(
         f"\n\n{len(runs) - MOST_RUNS} more of {system} are in the JSON report."

@@ -19,7 +19,7 @@ from conch.bench.samples import Choice
 from conch.scoring import COMPARING, require
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.model_repository import repository_of
 from lab.orchestration import in_process
 from lab.orchestration.figures import Ratio, Rounds, SystemFigures, ratios, system_figures
@@ -36,14 +36,16 @@ LONGEST_S = 25.0
 
 
 def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()) -> list[System]:
-    served = partial(System, kind="served", has_paced=True)
+    served = partial(System, runtime="served", has_paced=True)
     conch = partial(served, models=("speech", *PATH), options=ALIKE)
-    without_vad = partial(System, kind="served")
+    without_vad = partial(System, runtime="served")
     no_vad = {**ALIKE, "vad": False}
     return [
         conch(name=CONCH),
         *(conch(name=_varied_name(settings), settings=settings) for settings in varied),
-        System(name=in_process.NAME, kind="in process", models=PATH, options=ALIKE, has_paced=True),
+        System(
+            name=in_process.NAME, runtime="in process", models=PATH, options=ALIKE, has_paced=True
+        ),
         *(
             served(
                 name=blocking(count),
@@ -59,18 +61,13 @@ def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationBenchmark(Choice):
-    """Settings of the benchmark; fields without a docstring are as in `OfflineBenchmark`."""
-
     concurrency: Sequence[int] = (1, 4, 8)
     rates: Sequence[float] = ()
     instances: Sequence[int] = (1, 4, 8)
-    """Numbers of instances of the blocking BLS model; a system for each."""
     only: Sequence[str] = ()
-    """Names of the systems to measure; empty for all."""
     varied: Sequence[tuple[Setting, ...]] = ()
     """Settings of Conch's models to measure too; those of a tuple apply together."""
     runs: int = 3
-    """Number of rounds."""
     warmup: int = 8
 
 
@@ -80,7 +77,6 @@ class OrchestrationReport:
     utterances: int
     audio_s: float
     systems: Mapping[str, SystemFigures]
-    """By name."""
     ratios: Mapping[str, Ratio]
     """Of Conch to each other system."""
 
@@ -101,8 +97,8 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
             taken = [offered for offered in offers if item.system.takes(offered)]
             requests = sum(requests_of(offered, len(clips)) for offered in taken)
             with progress(f"round {number + 1}, {name}", requests) as bar:
-                found = measure(item.system, clips, offers, benchmark.warmup, bar.update)
-                item.measured.append(found)
+                measured = measure(item.system, clips, offers, benchmark.warmup, bar.update)
+                item.measured.append(measured)
     served = [m.triton_version for item in rounds.values() for m in item.measured]
     by_name = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
     return OrchestrationReport(

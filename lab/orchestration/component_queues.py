@@ -29,7 +29,6 @@ class HostTensor:
         self._array = array
 
     def numpy(self) -> Array:
-        """See `conch.bls.call.Tensor.numpy`."""
         return self._array
 
 
@@ -46,13 +45,7 @@ class BatchingQueue:
     def __init__(
         self, instances: Sequence[ComponentModel], max_batch_size: int, max_delay_s: float
     ) -> None:
-        """Start the threads.
-
-        Args:
-            instances: the component's objects.
-            max_batch_size: most rows of one call.
-            max_delay_s: longest wait of a row for others while an instance is free.
-        """
+        """Start the threads; a row waits for others at most `max_delay_s` while one is free."""
         self._max_batch_size = max_batch_size
         self._max_delay_s = max_delay_s
         self._waiting: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
@@ -62,7 +55,6 @@ class BatchingQueue:
             threading.Thread(target=self._run, args=(instance,), daemon=True).start()
 
     def submit(self, row: Row) -> "Future[Outputs]":
-        """Return a future of the row's outputs, or of its error."""
         answer: Future[Outputs] = Future()
         self._waiting.put(_Waiting(row, time.perf_counter(), answer))
         return answer
@@ -105,7 +97,6 @@ class InProcessComponents:
         self._queues = queues
 
     async def call(self, call: Call) -> Mapping[str, TensorHandle]:
-        """See `conch.bls.call.Components.call`; without deadlines, streams and cancellation."""
         arrays = {
             name: value if isinstance(value, np.ndarray) else value.numpy()
             for name, value in call.inputs.items()
@@ -124,17 +115,15 @@ class InProcessComponents:
         """See `conch.bls.call.Components.give_up`; no process dies here."""
 
     async def is_loaded(self, model: str) -> bool:
-        """See `conch.bls.call.Components.is_loaded`."""
         return model in self._queues
 
 
 def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
-    """Load component models as their config.pbtxt files say, each with its queue."""
     queues = {}
     for model in models:
         config = read_config(model)
-        component, kind = _classes(model)
-        parameters: Any = read_parameters(kind, model_args(config))
+        component, config_type = _classes(model)
+        parameters: Any = read_parameters(config_type, model_args(config))
         instances = sum(group.count for group in config.instance_group)
         batching = config.dynamic_batching
         queues[model] = BatchingQueue(

@@ -20,8 +20,6 @@ LEAST_FOR_P99 = 100
 
 @dataclass(slots=True)
 class Rounds:
-    """The runs of one system."""
-
     system: System
     measured: list[Measured] = field(default_factory=list)
 
@@ -33,12 +31,10 @@ class LoadFigures:
     title: str
     offered: Flat[Offer]
     rtfx: float | None
-    """Median of the rounds."""
     rtfx_rounds: Sequence[float | None]
     accuracy: Flat[Accuracy]
     """Accuracy in the first round, each recording once."""
     latency_ms: Latency
-    """Latency of the requests of all rounds."""
     p50_ms_rounds: Sequence[float | None]
     latencies: int
     """Number of latencies behind `latency_ms`."""
@@ -46,7 +42,6 @@ class LoadFigures:
     """CPU by process; `total` is without `client`. Empty if nothing was answered."""
     calls_per_request: float
     stages: Mapping[str, ServedStage]
-    """Figures by component."""
     audio_s: float
     """Of the first round."""
     requests: int
@@ -61,15 +56,12 @@ class LoadFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemFigures:
-    """The figures of one system over all rounds."""
-
-    kind: str
+    runtime: str
     models: Sequence[str]
     settings: Sequence[str]
     options: Mapping[str, Any]
     """Options of the requests to `speech`."""
     runs: Sequence[LoadFigures]
-    """One for each load."""
     peak_memory_mb: float
     """The median of the rounds, as in `memory_by_process_mb`."""
     peak_memory_mb_rounds: Sequence[float]
@@ -91,8 +83,6 @@ class LoadRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """The ratio of Conch to another system."""
-
     loads: Sequence[LoadRatio]
     memory: float | None
     orchestrator_memory: float | None
@@ -102,7 +92,6 @@ class Ratio:
 def system_figures(
     rounds: Rounds, utterances: Sequence[ManifestEntry], clips: Sequence[Clip]
 ) -> SystemFigures:
-    """Return the figures of one system over all rounds."""
     memory = [item.memory for item in rounds.measured]
     system = rounds.system
     by_offer: dict[Offer, list[SystemRun]] = {}
@@ -110,11 +99,13 @@ def system_figures(
         for one in item.runs:
             by_offer.setdefault(one.offered, []).append(one)
     return SystemFigures(
-        kind=system.kind,
+        runtime=system.runtime,
         models=list(system.models),
         settings=list(map(str, system.settings)),
         options=dict(system.options),
-        runs=[_load_figures(system, found, utterances, clips) for found in by_offer.values()],
+        runs=[
+            _load_figures(system, same_load, utterances, clips) for same_load in by_offer.values()
+        ],
         peak_memory_mb=round(statistics.median(item.total_mb for item in memory), 1),
         peak_memory_mb_rounds=[item.total_mb for item in memory],
         memory_by_process_mb=_median_by_process([item.by_process_mb for item in memory]),
@@ -131,7 +122,8 @@ def _load_figures(
     first = rounds[0]
     answered = [[item for item in run.load.outcomes if item.answer is not None] for run in rounds]
     audio_s = [
-        sum(clips[item.index % len(clips)].duration_s for item in found) for found in answered
+        sum(clips[item.index % len(clips)].duration_s for item in one_round)
+        for one_round in answered
     ]
     # Each recording once: otherwise those sent more often would count more.
     once = [item for item in answered[0] if item.index < len(clips)]
@@ -141,7 +133,7 @@ def _load_figures(
         for utterance in [utterances[item.index]]
     ]
     rates = [rtfx(*pair) for pair in zip(audio_s, (run.load.wall_s for run in rounds), strict=True)]
-    p50_ms = [latency_ms([item.latency_s for item in found]).p50 for found in answered]
+    p50_ms = [latency_ms([item.latency_s for item in one_round]).p50 for one_round in answered]
     failed = [item for run in rounds for item in run.load.outcomes if item.answer is None]
     return LoadFigures(
         title=first.offered.title,
@@ -149,7 +141,7 @@ def _load_figures(
         rtfx=_median(rates),
         rtfx_rounds=rates,
         accuracy=accuracy(errors),
-        latency_ms=latency_ms([item.latency_s for found in answered for item in found]),
+        latency_ms=latency_ms([item.latency_s for one_round in answered for item in one_round]),
         p50_ms_rounds=p50_ms,
         latencies=sum(map(len, answered)),
         cpu_s_per_audio_s=_cpu(rounds, sum(audio_s)),
@@ -173,14 +165,13 @@ def _cpu(rounds: Sequence[SystemRun], audio_s: float) -> dict[str, float]:
     if not audio_s:
         return {}
     names = dict.fromkeys(name for run in rounds for name in run.cpu_s)
-    found = {name: sum(run.cpu_s.get(name, 0.0) for run in rounds) / audio_s for name in names}
-    total = sum(value for name, value in found.items() if name != CLIENT)
-    return {name: round(value, 5) for name, value in {**found, "total": total}.items()}
+    mean_s = {name: sum(run.cpu_s.get(name, 0.0) for run in rounds) / audio_s for name in names}
+    total = sum(value for name, value in mean_s.items() if name != CLIENT)
+    return {name: round(value, 5) for name, value in {**mean_s, "total": total}.items()}
 
 
 def _orchestration_share(system: System, rounds: Sequence[SystemRun]) -> float | None:
-    """Return the fraction of a server's CPU that is not spent in components' processes."""
-    if system.kind != "served":
+    if system.runtime != "served":
         return None
     cpu_s: dict[str, float] = {}
     for run in rounds:
@@ -191,36 +182,36 @@ def _orchestration_share(system: System, rounds: Sequence[SystemRun]) -> float |
 
 
 def _median_by_process(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for found in rounds for name in found)
+    names = dict.fromkeys(name for memory in rounds for name in memory)
     return {
-        name: round(statistics.median(found.get(name, 0.0) for found in rounds), 1)
+        name: round(statistics.median(memory.get(name, 0.0) for memory in rounds), 1)
         for name in names
     }
 
 
 def _mean_stages(rounds: Sequence[SystemRun]) -> dict[str, ServedStage]:
-    found = {}
+    means = {}
     for component in rounds[0].stages:
         stages = [run.stages[component] for run in rounds]
-        found[component] = ServedStage(
+        means[component] = ServedStage(
             round(statistics.fmean(stage.calls for stage in stages), 3),
             round(statistics.fmean(stage.queue_ms for stage in stages), 3),
             round(statistics.fmean(stage.compute_ms for stage in stages), 3),
         )
-    return found
+    return means
 
 
-def ratios(found: Mapping[str, SystemFigures], ours: str) -> dict[str, Ratio]:
+def ratios(systems: Mapping[str, SystemFigures], ours: str) -> dict[str, Ratio]:
     """Return, of `ours` to each other system on the same path, medians of the rounds' ratios."""
-    if ours not in found:
+    if ours not in systems:
         return {}
-    has_vad = found[ours].options.get("vad", True)
+    has_vad = systems[ours].options.get("vad", True)
     others = [
         name
-        for name, item in found.items()
+        for name, item in systems.items()
         if (item.models[:1] != ["speech"] or item.settings) and _without_vad(item) != has_vad
     ]
-    return {f"{ours} / {name}": _ratio(found[ours], found[name]) for name in others}
+    return {f"{ours} / {name}": _ratio(systems[ours], systems[name]) for name in others}
 
 
 def _without_vad(figures: SystemFigures) -> bool:
@@ -248,9 +239,8 @@ def _load_ratio(own: LoadFigures, their: LoadFigures) -> LoadRatio:
 
 
 def _entry_mb(figures: SystemFigures) -> list[float | None]:
-    """Return, by round, the memory of the entry model's processes, if there is one."""
     entry = next(iter(figures.models), "")
-    return [found.get(entry) for found in figures.memory_by_process_mb_rounds]
+    return [memory.get(entry) for memory in figures.memory_by_process_mb_rounds]
 
 
 def _p99_ratio(ours: LoadFigures, theirs: LoadFigures) -> float | None:

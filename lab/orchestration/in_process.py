@@ -1,16 +1,16 @@
 """The baseline of orchestration: the same path over the same components, without Triton.
 
-`measure` starts `python -m lab.orchestration.in_process` (see `lab.child`): one Python process
-that holds the components' objects, configured by the same config.pbtxt files, each behind a queue
-that batches as Triton's dynamic batcher does (see `lab.orchestration.component_queues`), and the
-Recognizer that `speech` runs. Computation and batches are the same. Triton, the client, the
-protocol, the processes and the copies between them are missing.
+One Python process (see `lab.child`) holds the components' objects, configured by the same
+config.pbtxt files, each behind a queue that batches as Triton's dynamic batcher does (see
+`lab.orchestration.component_queues`), and the Recognizer that `speech` runs. Computation and
+batches are the same. Triton, the client, the protocol, the processes and the copies between them
+are missing.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,28 +37,20 @@ WARMUP_CLIENTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The job of the child."""
-
     paths: tuple[str, ...]
     """Audio files, decoded before the clock starts."""
     models: tuple[str, ...]
-    """Component models of the path."""
     options: Mapping[str, Any]
-    """Of the requests."""
     offers: Sequence[Offer]
-    """One load after the other."""
     warmup: int = 0
     """Requests before the first load."""
 
 
 @dataclass(frozen=True, slots=True)
 class InProcessRun:
-    """The outcomes of one load."""
-
     load: LoadResult[str]
     cpu_s: float
     stages: Mapping[str, ServedStage]
-    """Figures by component."""
 
 
 def measure(
@@ -66,41 +58,32 @@ def measure(
 ) -> tuple[list[InProcessRun], float]:
     """Run the job in a separate process; `on_answer` is called at each answer.
 
-    Returns:
-        The outcomes of each load, and the peak memory in MB with loading, without waveforms.
+    Return each load, and the peak memory in MB with loading, without waveforms.
     """
     runs: list[InProcessRun] = []
-    outcomes: list[Outcome[str]] = []
     waveforms_mb = 0.0
-    with child.running("lab.orchestration.in_process", asdict(job)) as (process, messages, memory):
+    with child.running(_work, job) as (process, messages, memory):
         for message in messages:
-            if "index" in message:
-                outcomes.append(Outcome(**message))
+            if isinstance(message, InProcessRun):
+                runs.append(message)
+            elif isinstance(message, Outcome):
                 on_answer()
-            elif "wall_s" in message:
-                ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.index))
-                stages = {name: ServedStage(**stage) for name, stage in message["stages"].items()}
-                load = LoadResult(ordered, message["wall_s"])
-                runs.append(InProcessRun(load, message["cpu_s"], stages))
-                outcomes = []
             else:
-                waveforms_mb = message["waveforms_mb"]
+                waveforms_mb = message
         peak_mb = memory.peak().total_mb
     if len(runs) != len(job.offers):
-        raise BenchError(f"the {NAME} baseline ended early, with status {process.returncode}")
+        raise BenchError(f"the {NAME} baseline ended early, with status {process.exitcode}")
     return runs, round(peak_mb - waveforms_mb, 1)
 
 
-def main() -> None:
-    asked = child.job()
-    offers = [Offer(**fields) for fields in asked.pop("offers")]
-    asyncio.run(_measured(Job(**asked, offers=offers)))
+def _work(job: Job, say: child.Say) -> None:
+    asyncio.run(_measured(job, say))
 
 
-async def _measured(job: Job) -> None:
+async def _measured(job: Job, say: child.Say) -> None:
     queues = load_components(job.models)
     waveforms = [waveform_of(Path(path)) for path in job.paths]
-    child.say(waveforms_mb=sum(waveform.nbytes for waveform in waveforms) / MB)
+    say(sum(waveform.nbytes for waveform in waveforms) / MB)
     components = InProcessComponents(queues)
     config = RecognitionConfig()
     recognizer = Recognizer(config, Runtime(config, own_components(), components))
@@ -116,23 +99,13 @@ async def _measured(job: Job) -> None:
             item.calls, item.queue_s, item.compute_s = 0, 0.0, 0.0
         cpu_before_s = time.process_time()
         requests = requests_of(offered, len(waveforms))
-        load = await offer(send, requests, offered, lambda outcome: child.say(**asdict(outcome)))
-        cpu_s = time.process_time() - cpu_before_s
-        child.say(
-            wall_s=load.wall_s,
-            cpu_s=cpu_s,
-            stages={
-                name: asdict(
-                    ServedStage(
-                        item.calls / requests,
-                        1000 * item.queue_s / requests,
-                        1000 * item.compute_s / requests,
-                    )
-                )
-                for name, item in queues.items()
-            },
-        )
-
-
-if __name__ == "__main__":
-    main()
+        load = await offer(send, requests, offered, say)
+        stages = {
+            name: ServedStage(
+                item.calls / requests,
+                1000 * item.queue_s / requests,
+                1000 * item.compute_s / requests,
+            )
+            for name, item in queues.items()
+        }
+        say(InProcessRun(load, time.process_time() - cpu_before_s, stages))

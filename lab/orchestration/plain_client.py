@@ -17,7 +17,6 @@ class PlainClient:
     """Client that sends one tensor and gets one; it belongs to the event loop it is made in."""
 
     def __init__(self, url: str, connections: int) -> None:
-        """Prepare connections; nothing is sent yet."""
         self._url = url
         self._client = tritonhttp.InferenceServerClient(
             url, conn_limit=connections, conn_timeout=None
@@ -36,7 +35,6 @@ class PlainClient:
         wanted: str,
         parameters: Mapping[str, Any] | None = None,
     ) -> Array:
-        """Return an output tensor, batch dimension in front."""
         name, array = sent
         item = tritonhttp.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
         try:
@@ -51,5 +49,5 @@ class PlainClient:
             raise tensors.error(failure.status(), failure.message(), self._url) from None
         except (OSError, aiohttp.ClientError) as failure:
             raise tensors.unreachable(self._url, failure) from None
-        found: Array = answer.as_numpy(wanted)
-        return found
+        output: Array = answer.as_numpy(wanted)
+        return output

@@ -87,15 +87,17 @@ def _stages(systems: Systems, path: Path) -> Path:
 
 
 def _parts(bars: Mapping[str, LoadFigures], names: list[str]) -> dict[str, list[float]]:
-    """Return the widths of each part of the bars: components, waiting, and the rest."""
     stages = [bars[name].stages for name in names]
     components = dict.fromkeys(name for run in bars.values() for name in run.stages)
     parts = {
-        component: [found[component].compute_ms if component in found else 0.0 for found in stages]
+        component: [
+            by_component[component].compute_ms if component in by_component else 0.0
+            for by_component in stages
+        ]
         for component in components
     }
     parts["waiting in queues"] = [
-        sum(stage.queue_ms for stage in found.values()) for found in stages
+        sum(stage.queue_ms for stage in by_component.values()) for by_component in stages
     ]
     known = [sum(column) for column in zip(*parts.values(), strict=True)]
     parts["everything else"] = [

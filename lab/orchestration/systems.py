@@ -53,16 +53,13 @@ def blocking(instances: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One way to run a path."""
-
     name: str
-    kind: Literal["served", "in process"]
+    runtime: Literal["served", "in process"]
     models: tuple[str, ...]
     """Models to serve or load; for a server, the entry model comes first."""
     settings: tuple[Setting, ...] = ()
     """Settings of a server's models that replace those of their config.pbtxt files."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the requests to `speech`."""
     has_paced: bool = False
     """Whether it also runs under paced loads."""
 
@@ -72,8 +69,6 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A recording ready to send."""
-
     path: Path
     waveform: NDArray[np.float32]
     """Mono, 16 kHz."""
@@ -90,17 +85,13 @@ class SystemRun:
     cpu_s: Mapping[str, float]
     """By process."""
     stages: Mapping[str, ServedStage]
-    """Figures by component."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The outcomes of one system in one round."""
-
     runs: list[SystemRun]
     memory: Memory
     triton_version: str | None = None
-    """Of a server."""
 
 
 def measure(
@@ -111,7 +102,7 @@ def measure(
     on_answer: Callable[[], object],
 ) -> Measured:
     taken = [offered for offered in offers if system.takes(offered)]
-    if system.kind == "served":
+    if system.runtime == "served":
         return _served(system, clips, taken, warmup, on_answer)
     job = in_process.Job(
         paths=tuple(str(clip.path) for clip in clips),
@@ -120,12 +111,12 @@ def measure(
         offers=taken,
         warmup=warmup,
     )
-    found, memory_mb = in_process.measure(job, on_answer)
+    measured, memory_mb = in_process.measure(job, on_answer)
     runs = [
-        SystemRun(offered, run.load, {system.kind: run.cpu_s}, run.stages)
-        for offered, run in zip(taken, found, strict=True)
+        SystemRun(offered, run.load, {system.runtime: run.cpu_s}, run.stages)
+        for offered, run in zip(taken, measured, strict=True)
     ]
-    return Measured(runs, Memory(memory_mb, {system.kind: memory_mb}))
+    return Measured(runs, Memory(memory_mb, {system.runtime: memory_mb}))
 
 
 def _served(
@@ -189,7 +180,6 @@ async def _warm_up(url: str, system: System, clips: Sequence[Clip], requests: in
 async def _sender(
     url: str, system: System, clips: Sequence[Clip], connections: int
 ) -> AsyncIterator[Sender]:
-    """Yield a function that sends the clip of an index and returns its text."""
     entry = system.models[0]
     if entry == "speech":
         async with AsyncClient(url, connections=connections) as speech:
@@ -205,7 +195,7 @@ async def _sender(
 
         async def infer(index: int) -> str:
             waveform = clips[index % len(clips)].waveform[np.newaxis]
-            found = await plain.infer(entry, (sent, waveform), wanted)
-            return str(found[0, 0].decode())
+            output = await plain.infer(entry, (sent, waveform), wanted)
+            return str(output[0, 0].decode())
 
         yield infer

@@ -40,27 +40,18 @@ model's config has one, or that of a model that is named as its caller."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerfAnalyzerInput:
-    """What to write, and what the commands ask for."""
-
     inputs: Sequence[Path]
-    """Audio files, and manifests (`.tsv`) of them."""
     out: Path
     limit: int | None = None
-    """Most recordings, spread evenly."""
     send: Send = "waveform"
     """Whether entries of recordings hold samples, or the file for the server to decode."""
     chunk_ms: int = 640
-    """Milliseconds of audio of a live chunk."""
     concurrency: Sequence[int] = (1,)
-    """Clients that send recordings at once; a command for each."""
     streams: Sequence[int] = (8,)
-    """Live streams at once; a command for each."""
     url: str = "grpc://127.0.0.1:8001"
     """Triton's gRPC port. perf_analyzer sends options over gRPC alone."""
     options: Mapping[str, OptionValue] = field(default_factory=dict)
-    """Options of recordings."""
     stream_options: Mapping[str, OptionValue] = field(default_factory=dict)
-    """Options of live streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +60,6 @@ class Written:
     chunks: int
     """Chunks of all streams; there is a stream for each recording."""
     seconds: float
-    """Audio of all recordings."""
 
 
 def check(settings: PerfAnalyzerInput) -> None:
@@ -95,14 +85,14 @@ def write(settings: PerfAnalyzerInput) -> Written:
         made_streams.open("w", encoding="utf-8") as streams,
         progress("writing", len(paths)) as bar,
     ):
-        for place, path in enumerate(paths):
+        for index, path in enumerate(paths):
             audio = decode(path)
             samples = as_int16(audio)
             whole = encoded(path) if settings.send == "file" else chunk(samples, audio)
             pieces = cut(samples, audio.sample_rate, settings.chunk_ms)
             steps = [chunk(piece, audio) for piece in pieces]
             for file, entry in ((recordings, whole), (streams, steps)):
-                file.write(f"{',' if place else BEGIN}\n{json.dumps(entry)}")
+                file.write(f"{',' if index else BEGIN}\n{json.dumps(entry)}")
             chunks += len(steps)
             seconds += audio.duration_s
             bar.update()
@@ -113,13 +103,13 @@ def write(settings: PerfAnalyzerInput) -> Written:
 
 def recordings_in(inputs: Sequence[Path]) -> list[Path]:
     """Return the audio files, with those of manifests in place of the manifests."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in inputs:
         listed = read_manifest(path) if path.suffix == ".tsv" else [ManifestEntry(path, "")]
-        found += [utterance.path for utterance in listed]
-    if not found:
+        paths += [utterance.path for utterance in listed]
+    if not paths:
         raise BenchError(f"{' and '.join(map(str, inputs))} hold no recordings")
-    return found
+    return paths
 
 
 def as_int16(audio: DecodedFile) -> NDArray[np.int16]:
@@ -137,7 +127,6 @@ def cut(samples: NDArray[np.int16], sample_rate: int, chunk_ms: int) -> Iterator
 
 
 def chunk(samples: NDArray[np.int16], audio: DecodedFile) -> dict[str, Any]:
-    """Return the entry of samples [n]."""
     return {
         "PCM16": _tensor(samples.astype("<i2").tobytes(), len(samples)),
         "SAMPLE_RATE": {"content": [audio.sample_rate], "shape": [1]},
@@ -166,14 +155,13 @@ def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
             )
         if isinstance(value, str) and ":" in value:
             raise OptionError(f"option '{name}' takes no colon here; sent: {value!r:.80}")
-        kind = {bool: "bool", int: "int", str: "string"}[type(value)]
-        text = str(value).lower() if kind == "bool" else value
-        flags += ["--request-parameter", f"{name}:{text}:{kind}"]
+        type_name = {bool: "bool", int: "int", str: "string"}[type(value)]
+        text = str(value).lower() if type_name == "bool" else value
+        flags += ["--request-parameter", f"{name}:{text}:{type_name}"]
     return flags
 
 
 def commands(settings: PerfAnalyzerInput, written: Written) -> str:
-    """Return the commands that measure with the files, as a script for the shell."""
     recordings = [*_data(settings, RECORDINGS_FILE), *request_parameters(settings.options)]
     streams = [
         *_data(settings, STREAMS_FILE),

@@ -38,8 +38,6 @@ BETWEEN_DB = -10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """How utterances become recordings."""
-
     seconds: float
     """Least seconds of a recording; see the module for the last one."""
     pause_s: tuple[float, float] = (0.2, 0.9)
@@ -62,7 +60,6 @@ class Group:
     number: int
     """Index of the recording, from 0; part of the seed of its noise."""
     indices: tuple[int, ...]
-    """Indices of the utterances, in order."""
     pauses_s: tuple[float, ...]
     """Pauses between the utterances: one fewer."""
 
@@ -72,11 +69,8 @@ class JoinedRecording:
     """A long recording whose words have known times."""
 
     waveform: NDArray[np.float32]
-    """Mono samples [T]."""
     sample_rate: int
-    """Hz."""
     parts: tuple[Part, ...]
-    """The utterances, in order."""
     source: str
     """Source of the utterances; `mixed` if they have several."""
 
@@ -92,7 +86,7 @@ class JoinedRecording:
 def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
     """Return which utterances make up each recording, and the pauses between them."""
     random = np.random.default_rng(joining.seed)
-    found: list[Group] = []
+    made: list[Group] = []
     indices: list[int] = []
     pauses_s: list[float] = []
     length_s = 0.0
@@ -105,16 +99,16 @@ def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
         indices.append(index)
         length_s += duration_s
         if length_s >= joining.seconds:
-            found.append(Group(len(found), tuple(indices), tuple(pauses_s)))
+            made.append(Group(len(made), tuple(indices), tuple(pauses_s)))
             indices, pauses_s, length_s = [], [], 0.0
     if indices and length_s >= joining.seconds / 2:
-        found.append(Group(len(found), tuple(indices), tuple(pauses_s)))
-    if not found:
+        made.append(Group(len(made), tuple(indices), tuple(pauses_s)))
+    if not made:
         raise TooLittleSpeechError(
             f"the chosen utterances make {length_s:.0f} s of recordings, less than half of one of "
             f"{joining.seconds:g} s; join fewer seconds, or choose more utterances"
         )
-    return found
+    return made
 
 
 def join(
@@ -123,7 +117,6 @@ def join(
     group: Group,
     joining: Joining,
 ) -> JoinedRecording:
-    """Return the recording of a group."""
     pauses = [round(pause_s * SAMPLE_RATE) for pause_s in group.pauses_s]
     starts = np.cumsum([0, *map(sum, zip(map(len, waveforms[:-1]), pauses, strict=True))])
     spans = [
@@ -163,17 +156,17 @@ def _silence(
 
 
 def _noise(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
-    return faded(pink_noise(end - start, random), SAMPLE_RATE) * _beside(level)
+    return faded(pink_noise(end - start, random), SAMPLE_RATE) * _background(level)
 
 
 def _music(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
-    return faded(music(start, end, SAMPLE_RATE), SAMPLE_RATE) * _beside(level)
+    return faded(music(start, end, SAMPLE_RATE), SAMPLE_RATE) * _background(level)
 
 
 _PAUSES: Mapping[Between, Pause] = {"silence": _silence, "noise": _noise, "music": _music}
 
 
-def _beside(level: float) -> np.float32:
+def _background(level: float) -> np.float32:
     return np.float32(level * amplitude(BETWEEN_DB))
 
 

@@ -32,7 +32,6 @@ HARMONICS = (1.0, 0.5, 0.25, 0.125)
 
 
 def faded(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-    """Return the waveform with its ends faded in and out."""
     length = min(round(FADE_S * sample_rate), len(waveform) // 2)
     ramp = np.linspace(0, 1, length, endpoint=False, dtype=np.float32)
     gains = np.ones(len(waveform), np.float32)

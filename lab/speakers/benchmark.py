@@ -16,7 +16,7 @@ from conch.cli.server import server_url
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.result import Transcript, Turn
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.served import answers
 from lab.speakers import peer
 from lab.speakers.conversations import (
@@ -49,7 +49,7 @@ class SpeakersBenchmark:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def kinds(self) -> list[tuple[Condition, int]]:
+    def setups(self) -> list[tuple[Condition, int]]:
         return [(where, count) for where in self.conditions for count in self.speakers]
 
     def made(
@@ -57,10 +57,10 @@ class SpeakersBenchmark:
     ) -> list[Conversation]:
         return [
             conversation(
-                *(sources, count, self.seconds, condition, [self.seed, count, place]),
+                *(sources, count, self.seconds, condition, [self.seed, count, index]),
                 self.overlaps,
             )
-            for place in range(self.conversations)
+            for index in range(self.conversations)
         ]
 
 
@@ -95,30 +95,30 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
         peer.require_peer()
     sources = read_sources(benchmark.manifest, benchmark.split)
     header = lab_header("speakers", benchmark)
-    asked = {"word_timestamps": True, **benchmark.options}
-    wanted = {**asked, "speakers": "auto"}
-    found: list[SpeakersFigures] = []
+    plain = {"word_timestamps": True, **benchmark.options}
+    wanted = {**plain, "speakers": "auto"}
+    all_figures: list[SpeakersFigures] = []
     with (
         server_url(benchmark.url, [wanted]) as url,
-        progress("kinds", len(benchmark.kinds)) as bar,
+        progress("setups", len(benchmark.setups)) as bar,
     ):
         header = header.with_triton(triton_version(url))
-        for condition, count in benchmark.kinds:
+        for condition, count in benchmark.setups:
             made = benchmark.made(sources, condition, count)
             transcripts, cpu_s = _measured(url, made, wanted)
             # Without a text, nothing is left without labels.
-            plain_s = _measured(url, made, asked)[1] if asked.get("decoder") != "none" else 0.0
+            plain_s = _measured(url, made, plain)[1] if plain.get("decoder") != "none" else 0.0
             cpu = None if benchmark.url else cpu_s - plain_s
-            heard: list[Sequence[Turn]] = [item.turns for item in transcripts]
-            found.append(figures("conch", condition, count, made, heard, cpu))
+            labels: list[Sequence[Turn]] = [item.turns for item in transcripts]
+            all_figures.append(figures("conch", condition, count, made, labels, cpu))
             if benchmark.peer:
                 began = time.process_time()
-                heard = [peer.turns(resampled(item.waveform, item.sample_rate)) for item in made]
+                labels = [peer.turns(resampled(item.waveform, item.sample_rate)) for item in made]
                 cpu = time.process_time() - began
-                found.append(figures("peer", condition, count, made, heard, cpu))
+                all_figures.append(figures("peer", condition, count, made, labels, cpu))
             bar.update()
-    audio_s = round(sum(item.audio_s for item in found if item.system == "conch"), 1)
-    return SpeakersReport(header=header, audio_s=audio_s, runs=found)
+    audio_s = round(sum(item.audio_s for item in all_figures if item.system == "conch"), 1)
+    return SpeakersReport(header=header, audio_s=audio_s, runs=all_figures)
 
 
 def _measured(
@@ -126,8 +126,8 @@ def _measured(
 ) -> tuple[list[Transcript], float]:
     """Return the answers to conversations, one after the other, and the CPU seconds they took."""
     before = cpu_by_process(os.getpid())
-    found = answers(url, [(item.waveform, item.sample_rate) for item in made], options, 1)
-    return found, sum(cpu_since(os.getpid(), before).values())
+    transcripts = answers(url, [(item.waveform, item.sample_rate) for item in made], options, 1)
+    return transcripts, sum(cpu_since(os.getpid(), before).values())
 
 
 def figures(
@@ -135,10 +135,10 @@ def figures(
     condition: Condition,
     speakers: int,
     made: Sequence[Conversation],
-    heard: Sequence[Sequence[Turn]],
+    recognised: Sequence[Sequence[Turn]],
     cpu_s: float | None,
 ) -> SpeakersFigures:
-    pairs = [*zip(made, heard, strict=True)]
+    pairs = [*zip(made, recognised, strict=True)]
     total = sum((errors(item.turns, turns) for item, turns in pairs), NO_ERRORS)
     audio_s = sum(item.duration_s for item in made)
     return SpeakersFigures(

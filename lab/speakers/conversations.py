@@ -9,7 +9,6 @@ utterance alone, before it is mixed with others. Everything is drawn from a seed
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -18,13 +17,13 @@ import soxr
 from numpy.typing import NDArray
 
 from conch.bench.speakers import activity, edges_of
-from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
-from conch.families.silero.vad import SileroConfig, SileroVad
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.wire.errors import BenchError
 from conch.wire.result import Turn
 from conch.wire.turns import PAUSE_S, closed
 from lab.recordings.sounds import pink_noise
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
+from lab.vad import speech_probs
 from lab.waveforms import rows_of, waveform_of
 
 Condition = Literal["clean", "noise", "telephone"]
@@ -58,11 +57,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A recording, and who speaks when in it."""
-
     condition: Condition
     waveform: NDArray[np.float32]
-    """Mono samples."""
     sample_rate: int
     turns: tuple[Turn, ...]
     """Stretches of speech, each by one speaker, in order of time; they may overlap."""
@@ -81,14 +77,14 @@ class Conversation:
 def read_sources(manifest: Path, split: str) -> list[Source]:
     """Return the utterances of a split that have a speaker."""
     required = ("path", "speaker", "duration")
-    found = [
+    sources = [
         Source(manifest.parent / row["path"], row["speaker"], float(row["duration"]))
         for row in rows_of(manifest, required)
         if row.get("split") == split and row["speaker"].strip().isdigit()
     ]
-    if not found:
+    if not sources:
         raise BenchError(f"{manifest} has no utterances of split {split} with numbered speakers")
-    return found
+    return sources
 
 
 def conversation(
@@ -141,13 +137,12 @@ def conversation(
     for start, waveform in pieces:
         mixed[start : start + len(waveform)] += waveform
     level = rms(np.concatenate([waveform for _, waveform in pieces]))
-    heard, rate = _through(mixed, level, condition, random)
+    recorded, rate = _through(mixed, level, condition, random)
     ordered = sorted(turns, key=lambda turn: turn.start)
-    return Conversation(condition, heard, rate, tuple(ordered), tuple(said))
+    return Conversation(condition, recorded, rate, tuple(ordered), tuple(said))
 
 
 def overlap_share(turns: Sequence[Turn]) -> float:
-    """Return the share of the time with speech in which several speak."""
     edges = edges_of(turns)
     counts, lengths = activity(turns, edges).sum(axis=0), np.diff(edges)
     return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))
@@ -178,26 +173,20 @@ def loud_span(waveform: NDArray[np.float32]) -> tuple[int, int]:
 
 def speech_spans(waveform: NDArray[np.float32], edges: tuple[int, int]) -> list[tuple[int, int]]:
     """Return first and last sample of each stretch of speech in a clean utterance with edges."""
-    probs, _ = _vad().speech_probs(waveform, np.zeros(VAD_STATE_SIZE, np.float32))
-    frames = np.flatnonzero(probs >= SPEECH).tolist()
+    frames = np.flatnonzero(speech_probs(waveform) >= SPEECH).tolist()
     spoken = [(frame * VAD_FRAME_SAMPLES, (frame + 1) * VAD_FRAME_SAMPLES) for frame in frames]
     first, behind = edges
     within = [(max(first, at), min(behind, to)) for at, to in spoken if at < behind and to > first]
-    found = closed([(first, first), *within, (behind, behind)], round(PAUSE_S * SAMPLE_RATE))
-    return [(at, to) for at, to in found if to > at]
-
-
-@cache
-def _vad() -> SileroVad:
-    return SileroVad(SileroConfig())
+    spans = closed([(first, first), *within, (behind, behind)], round(PAUSE_S * SAMPLE_RATE))
+    return [(at, to) for at, to in spans if to > at]
 
 
 def _fitting(sources: Sequence[Source]) -> Mapping[str, list[Source]]:
-    found: dict[str, list[Source]] = defaultdict(list)
+    by_speaker: dict[str, list[Source]] = defaultdict(list)
     for source in sources:
         if UTTERANCE_S[0] <= source.duration_s <= UTTERANCE_S[1]:
-            found[source.speaker].append(source)
-    return found
+            by_speaker[source.speaker].append(source)
+    return by_speaker
 
 
 def _levelled(waveform: NDArray[np.float32], dbfs: float) -> NDArray[np.float32]:

@@ -22,7 +22,7 @@ from conch.scoring.error_rates import percent, table
 from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of
 from conch.wire.result import Transcript
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.served import answers
 from lab.speakers.conversations import (
     CONDITIONS,
@@ -41,7 +41,7 @@ NEEDED_S = 45.0
 THRESHOLDS = tuple(np.arange(40, 86) / 100)
 SHOWN = {"clean": (0.4, 0.46, 0.5, 0.54, 0.6), "telephone": (0.5, 0.7, 0.74, 0.78, 0.81)}
 """Thresholds in the tables."""
-ASKED: Mapping[str, Any] = {"decoder": "none", "speakers": 1, "speaker_embeddings": True}
+OPTIONS: Mapping[str, Any] = {"decoder": "none", "speakers": 1, "speaker_embeddings": True}
 AT_ONCE = 2
 
 Waveform = NDArray[np.float32]
@@ -82,8 +82,6 @@ class KnownReport:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The audio of a speaker."""
-
     name: str
     enrolment: Waveform
     queries: Sequence[Waveform]
@@ -95,29 +93,31 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
     header = lab_header("speakers", benchmark)
     runs: list[NameShares] = []
     with (
-        server_url(benchmark.url, [ASKED]) as url,
+        server_url(benchmark.url, [OPTIONS]) as url,
         progress("conditions", len(benchmark.conditions)) as bar,
     ):
         header = header.with_triton(triton_version(url))
         for condition in benchmark.conditions:
             random = np.random.default_rng([benchmark.seed, CONDITIONS.index(condition)])
             enrolments = [spoken_through(item.enrolment, condition, random) for item in known]
-            sounds = np.array([_sound(found) for found in answers(url, enrolments, ASKED, AT_ONCE)])
+            sounds = np.array(
+                [_sound(answer) for answer in answers(url, enrolments, OPTIONS, AT_ONCE)]
+            )
             for seconds in QUERIES_S:
                 length = round(seconds * SAMPLE_RATE)
-                asked = [
+                spoken_queries = [
                     (item.name, spoken_through(query[:length], condition, random))
                     for item in people
                     for query in item.queries
                 ]
-                found = answers(url, [query for _, query in asked], ASKED, AT_ONCE)
-                heard = [
+                answer = answers(url, [query for _, query in spoken_queries], OPTIONS, AT_ONCE)
+                cosines = [
                     sounds @ _sound(item) if item.speakers else np.zeros(len(sounds))
-                    for item in found
+                    for item in answer
                 ]
-                spoken = [name for name, _ in asked]
+                spoken = [name for name, _ in spoken_queries]
                 names = [item.name for item in known]
-                runs += shares(condition, seconds, spoken, names, np.array(heard))
+                runs += shares(condition, seconds, spoken, names, np.array(cosines))
             bar.update()
     queries_s = sum(item.query_s * item.queries for item in runs if item.threshold == THRESHOLDS[0])
     return KnownReport(header=header, audio_s=round(queries_s, 1), runs=runs)
@@ -136,11 +136,11 @@ def shares(
     """
     best, nearest = cosines.max(axis=1), cosines.argmax(axis=1)
     is_known = np.array([who in known for who in spoken])
-    is_own = np.array([known[place] == who for place, who in zip(nearest, spoken, strict=True)])
-    found = []
+    is_own = np.array([known[index] == who for index, who in zip(nearest, spoken, strict=True)])
+    by_threshold = []
     for threshold in THRESHOLDS:
         is_named = best >= threshold
-        found.append(
+        by_threshold.append(
             NameShares(
                 condition=condition,
                 query_s=seconds,
@@ -152,7 +152,7 @@ def shares(
                 strangers_named=round(float(is_named[~is_known].mean()), 4),
             )
         )
-    return found
+    return by_threshold
 
 
 def _people(benchmark: KnownBenchmark) -> list[Person]:
@@ -193,8 +193,8 @@ def _person(name: str, sources: Sequence[Source]) -> Person:
     return Person(name, enrolment, queries)
 
 
-def _sound(found: Transcript) -> Waveform:
-    return embedding_of(str(found.speakers[0].embedding))
+def _sound(transcript: Transcript) -> Waveform:
+    return embedding_of(str(transcript.speakers[0].embedding))
 
 
 def markdown(report: KnownReport) -> str:

@@ -29,8 +29,9 @@ from conch.families.speakers.weights import SpeakersConfig
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.orchestration.component_queues import HostTensor
+from lab.pacing import paced
 from lab.speakers.benchmark import SpeakersBenchmark
 from lab.speakers.conversations import Condition, Conversation, read_sources
 from lab.waveforms import resampled
@@ -67,8 +68,6 @@ class LiveReport:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A conversation as it was labelled in process."""
-
     decided: Mapping[float, Sequence[Turn]]
     """By how late one decides."""
     end: Sequence[Turn]
@@ -80,9 +79,9 @@ def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
     header = lab_header("speakers", benchmark)
     networks, vad = Networks(), SileroVad(SileroConfig())
     options = {"speakers": "auto"}
-    found = []
-    with progress("kinds", len(benchmark.kinds)) as bar:
-        for condition, count in benchmark.kinds:
+    all_figures = []
+    with progress("setups", len(benchmark.setups)) as bar:
+        for condition, count in benchmark.setups:
             made = benchmark.made(sources, condition, count)
             labelled = [asyncio.run(networks.label(item, vad, options)) for item in made]
             cpu: float | None = None
@@ -93,16 +92,14 @@ def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
                 ) as url:
                     header = header.with_triton(triton_version(url))
                     cpu, late_s = asyncio.run(_streamed(url, made[0], benchmark.options, options))
-            found.append(figures(condition, count, made, labelled, cpu, late_s))
+            all_figures.append(figures(condition, count, made, labelled, cpu, late_s))
             bar.update()
     return LiveReport(
-        header=header, audio_s=round(sum(item.audio_s for item in found), 1), runs=found
+        header=header, audio_s=round(sum(item.audio_s for item in all_figures), 1), runs=all_figures
     )
 
 
 class Networks:
-    """Both networks in this process."""
-
     def __init__(self) -> None:
         config = SpeakersConfig(nice=0)
         self._components: Mapping[str, ComponentModel] = {
@@ -117,10 +114,10 @@ class Networks:
         outputs: Sequence[str],
         parameters: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any]:
-        (found,) = self._components[model]([Row(inputs, parameters or {})])
-        if isinstance(found, Exception):
-            raise found
-        return {name: HostTensor(found[name]) for name in outputs}
+        (output,) = self._components[model]([Row(inputs, parameters or {})])
+        if isinstance(output, Exception):
+            raise output
+        return {name: HostTensor(output[name]) for name in outputs}
 
     async def label(
         self, item: Conversation, vad: SileroVad, options: Mapping[str, Any]
@@ -141,8 +138,8 @@ class Networks:
             for late_s, turns in decided.items():
                 edges = until - late_s - STEP / SAMPLE_RATE, until - (0 if ends else late_s)
                 turns += _within(labels.turns(edges[0]), *edges)
-        found = await labels.finish()
-        return Labelled(decided, found.turns)
+        last = await labels.finish()
+        return Labelled(decided, last.turns)
 
 
 def figures(
@@ -155,11 +152,11 @@ def figures(
 ) -> LiveFigures:
     totals: dict[str, SpeakerErrors] = {}
     right = 0
-    for item, found in zip(made, labelled, strict=True):
-        kinds = {f"{late_s:g}": turns for late_s, turns in found.decided.items()}
-        for name, turns in {**kinds, "end": found.end}.items():
+    for item, labels in zip(made, labelled, strict=True):
+        by_delay = {f"{late_s:g}": turns for late_s, turns in labels.decided.items()}
+        for name, turns in {**by_delay, "end": labels.end}.items():
             totals[name] = totals.get(name, NO_ERRORS) + errors(item.turns, turns)
-        right += len({turn.speaker for turn in found.end}) == item.speakers
+        right += len({turn.speaker for turn in labels.end}) == item.speakers
     audio_s = sum(item.duration_s for item in made)
     return LiveFigures(
         condition=condition,
@@ -174,16 +171,18 @@ def figures(
 
 
 async def _streamed(
-    url: str, item: Conversation, options: Mapping[str, Any], asked: Mapping[str, Any]
+    url: str, item: Conversation, options: Mapping[str, Any], labelling: Mapping[str, Any]
 ) -> tuple[float, Sequence[float]]:
     """Return CPU seconds of the labels by second of audio, and how late words get theirs."""
     cpu = []
     late: tuple[list[float], list[float]] = [], []
-    for more in ({}, asked):
+    for more in ({}, labelling):
         before = cpu_by_process(os.getpid())
         late = await _late(url, item, {"word_timestamps": True, **options, **more})
         cpu.append(sum(cpu_since(os.getpid(), before).values()))
-    shares = [value for kind in late if kind for value in np.percentile(kind, (50, 95)).tolist()]
+    shares = [
+        value for delays in late if delays for value in np.percentile(delays, (50, 95)).tolist()
+    ]
     return round((cpu[1] - cpu[0]) / item.duration_s, 4), shares
 
 
@@ -193,24 +192,21 @@ async def _late(
     """Stream a conversation in real time; return how late each word is shown, and its label."""
     late: tuple[list[float], list[float]] = [], []
     until = [0.0, 0.0]
-    chunk = round(CHUNK_S * item.sample_rate)
     async with (
         AsyncClient(url) as client,
         client.live(sample_rate=item.sample_rate, **options) as stream,
     ):
-        began = time.monotonic()
-        for start in range(0, len(item.waveform), chunk):
-            sent_s = min(len(item.waveform), start + chunk) / item.sample_rate
-            await asyncio.sleep(max(0.0, began + sent_s - time.monotonic()))
-            answer = await stream.send(item.waveform[start : start + chunk])
-            now_s = time.monotonic() - began
+        began = time.perf_counter()
+        async for chunk in paced(item.waveform, item.sample_rate, CHUNK_S, began):
+            answer = await stream.send(chunk)
+            now_s = time.perf_counter() - began
             ended = [word for segment in answer.segments for word in segment.words]
             spoken = answer.utterance.words if answer.utterance else ()
             for word in sorted((*ended, *spoken), key=lambda word: word.start):
-                for place in range(1 + bool(word.speaker)):
-                    if word.start >= until[place]:
-                        late[place].append(now_s - word.end)
-                        until[place] = word.end
+                for index in range(1 + bool(word.speaker)):
+                    if word.start >= until[index]:
+                        late[index].append(now_s - word.end)
+                        until[index] = word.end
         await stream.finish()
     return late
 

@@ -39,12 +39,12 @@ def turns(waveform: Any) -> list[Turn]:
     is_speech = np.any([(start <= middles) & (middles < end) for start, end in spans], axis=0)
     labels = np.full(len(middles), -1)
     labels[is_speech] = configs.icassp2018_clusterer.predict(sounds[is_speech])
-    found = []
+    labelled = []
     for start, end in spans:
-        places = np.flatnonzero((start <= middles) & (middles < end))
-        if not len(places):
-            places = np.array([np.abs(middles - (start + end) / 2).argmin()])
-        edges = [start, *(middles[places[:-1]] + middles[places[1:]]) / 2, end]
-        for place, left, right in zip(places, edges[:-1], edges[1:], strict=True):
-            found.append(Turn(str(labels[place]), left / SAMPLE_RATE, right / SAMPLE_RATE))
-    return found
+        indices = np.flatnonzero((start <= middles) & (middles < end))
+        if not len(indices):
+            indices = np.array([np.abs(middles - (start + end) / 2).argmin()])
+        edges = [start, *(middles[indices[:-1]] + middles[indices[1:]]) / 2, end]
+        for index, left, right in zip(indices, edges[:-1], edges[1:], strict=True):
+            labelled.append(Turn(str(labels[index]), left / SAMPLE_RATE, right / SAMPLE_RATE))
+    return labelled

@@ -40,10 +40,10 @@ def packed(table: NgramTable, unit: float) -> dict[str, NDArray[Any]]:
             values["backoff"] = order.backoffs
         for name, nats in values.items():
             counted = (nats / unit).astype(np.float32)
-            distinct, places = np.unique(counted, return_inverse=True)
-            if not np.array_equal(distinct.astype(np.float64)[places] * unit, nats):
+            distinct, indices = np.unique(counted, return_inverse=True)
+            if not np.array_equal(distinct.astype(np.float64)[indices] * unit, nats):
                 raise ValueError(f"the {name}s of {number}-grams are not float32 of {unit:g} nats")
-            arrays[f"{name}{number}"] = places.astype(np.uint16)
+            arrays[f"{name}{number}"] = indices.astype(np.uint16)
             arrays[f"{name}s{number}"] = distinct
     return arrays
 

@@ -32,17 +32,17 @@ def read_sphinx_trie(path: Path) -> NgramTable:
 
 def _parsed(data: bytes) -> NgramTable:
     order = data[len(MAGIC)]
-    place = len(MAGIC) + 1
-    counts = struct.unpack_from(f"<{order}I", data, place)
+    offset = len(MAGIC) + 1
+    counts = struct.unpack_from(f"<{order}I", data, offset)
     if order < 2:
         raise ValueError(f"it is of order {order}, not 2 or more")
-    place += 4 * order + 4  # an unused number, once the kind of quantisation
+    offset += 4 * order + 4  # an unused number, once the kind of quantisation
     tables = []
     for _ in range(2 * (order - 1) - 1):  # of log_probs and backoffs; the longest have no backoff
-        tables.append(LOG_BASE * np.frombuffer(data, "<f4", _BINS, place).astype(np.float64))
-        place += 4 * _BINS
-    unigrams = np.frombuffer(data, _UNIGRAM, counts[0] + 1, place)
-    place += unigrams.nbytes
+        tables.append(LOG_BASE * np.frombuffer(data, "<f4", _BINS, offset).astype(np.float64))
+        offset += 4 * _BINS
+    unigrams = np.frombuffer(data, _UNIGRAM, counts[0] + 1, offset)
+    offset += unigrams.nbytes
     orders = [
         NgramOrder(
             np.arange(counts[0])[:, np.newaxis],
@@ -57,8 +57,8 @@ def _parsed(data: bytes) -> NgramTable:
         next_bits = 0 if is_longest else counts[number].bit_length()
         total_bits = word_bits + (16 if is_longest else 32) + next_bits
         size = ((1 + count) * total_bits + 7) // 8 + 8
-        packed = np.frombuffer(data, np.uint8, size, place)
-        place += size
+        packed = np.frombuffer(data, np.uint8, size, offset)
+        offset += size
         parents = np.repeat(np.arange(len(words)), np.diff(firsts))
         used = len(parents)  # room was made for n-grams that the file's maker then left out
         if used > count:
@@ -75,8 +75,8 @@ def _parsed(data: bytes) -> NgramTable:
             log_probs = tables[2 * number - 4][_bits(packed, values + 16, 16)]
             firsts = _bits(packed, starts + word_bits + 32, next_bits)
         orders.append(NgramOrder(words, log_probs, backoffs))
-    (length,) = struct.unpack_from("<I", data, place)
-    texts = data[place + 4 : place + 4 + length - 1].decode().split("\0")
+    (length,) = struct.unpack_from("<I", data, offset)
+    texts = data[offset + 4 : offset + 4 + length - 1].decode().split("\0")
     if len(texts) != counts[0]:
         raise ValueError(f"it holds {len(texts)} words, not {counts[0]}")
     return sorted_table(texts, orders)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from conch.cli.arguments import positive
 from conch.component import FloatArray
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import load_fused_language_model
@@ -36,13 +35,12 @@ FLAGS = f"""
 --limit N           utterances, spread evenly
 --model FILE        an exported .onnx (default: the one that comes with Conch)
 --beam-size N=16    of the beam
---oov-log-prob N={CtcDecoderConfig().oov_log_prob}  of words that the n-gram lacks
+--oov-log-prob X={CtcDecoderConfig().oov_log_prob}  of words that the n-gram lacks
 """
 
 
 def main() -> None:
-    wholes = dict.fromkeys(("limit", "beam_size"), positive)
-    parser = script_parser(__doc__, FLAGS, model="", oov_log_prob=float, **wholes)
+    parser = script_parser(__doc__, FLAGS, model="")
     add = parser.add_argument
     add("manifest", type=Path)
     add("--graph", type=Path, action="append", help="of `conch graph`; may be given again")

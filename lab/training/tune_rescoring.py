@@ -92,7 +92,7 @@ class Listed:
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS, nbest=int)
+    parser = script_parser(__doc__, FLAGS)
     parser.add_argument("manifest", type=Path, help="as for conch bench offline")
     args = parser.parse_args()
     utterances = [
@@ -109,21 +109,21 @@ def decoded(
     beam = nbest or RecognitionOptions.parse(runs[0]).beam_size
     sent = files([item.path for item in utterances])
     with server_url(url, runs) as server:
-        found = [
+        transcripts = [
             answers(server, sent, {**run, "beam_size": beam, "nbest": beam}, IN_FLIGHT)
             for run in runs
         ]
     lms = [str(run.get("rescorer", "")) for run in runs]
     return [
-        Listed(ENGLISH_WORDS.normalized(item.text), _segments(lms, heard))
-        for item, heard in zip(utterances, zip(*found, strict=True), strict=True)
+        Listed(ENGLISH_WORDS.normalized(item.text), _segments(lms, of_runs))
+        for item, of_runs in zip(utterances, zip(*transcripts, strict=True), strict=True)
     ]
 
 
-def _segments(lms: Sequence[str], heard: Sequence[Transcript]) -> list[list[Candidate]]:
+def _segments(lms: Sequence[str], answers: Sequence[Transcript]) -> list[list[Candidate]]:
     """Return the list of each segment, from the answers to runs with these language models."""
     segments: dict[int, dict[str, Candidate]] = {}
-    for lm, answer in zip(lms, heard, strict=True):
+    for lm, answer in zip(lms, answers, strict=True):
         for index, segment in enumerate(answer.segments):
             texts = segments.setdefault(index, {})
             for item in segment.nbest:
@@ -175,8 +175,8 @@ class Choices:
     def fewest(self) -> int:
         """Return the word errors of the best texts, one segment after the other."""
         chosen = [0] * len(self._parts)
-        for place, parts in enumerate(self._parts):
-            tries = [(*chosen[:place], row, *chosen[place + 1 :]) for row in range(len(parts))]
+        for index, parts in enumerate(self._parts):
+            tries = [(*chosen[:index], row, *chosen[index + 1 :]) for row in range(len(parts))]
             chosen = [*min(tries, key=lambda item: self._errors_of(tuple(item)))]
         return self._errors_of(tuple(chosen))
 
@@ -186,8 +186,10 @@ class Choices:
             text = ENGLISH_WORDS.normalized(
                 " ".join(segment[index].text for index, segment in pairs)
             )
-            found = jiwer.process_words(self._listed.reference, ENGLISH_WORDS.normalized(text))
-            self._errors[chosen] = found.substitutions + found.deletions + found.insertions
+            alignment = jiwer.process_words(self._listed.reference, ENGLISH_WORDS.normalized(text))
+            self._errors[chosen] = (
+                alignment.substitutions + alignment.deletions + alignment.insertions
+            )
         return self._errors[chosen]
 
 
@@ -225,11 +227,11 @@ def _best(points: NDArray[np.float64], errors: NDArray[np.int64]) -> int:
 
 def _weights(names: Sequence[str], point: NDArray[np.float64]) -> Weights:
     parts = {"ngram": "lm", "neural": "lm"}
-    found = {
+    values = {
         parts.get(name, name): round(float(weight), 3)
         for name, weight in zip([*names, "word_bonus"], point[1:], strict=True)
     }
-    return Weights(**found)
+    return Weights(**values)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pathlib import Path
 import jiwer
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import rankdata
 
 from conch.cli.server import server_url
 from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, agreements, log_odds
@@ -48,8 +50,8 @@ def main() -> None:
             # The whole list, because the confidences come from it.
             size = {"nbest": 1, "beam_size": 5} if preset == "fast" else WHOLE_LIST
             options = {"decoder": args.decoder, "accuracy": preset, "word_timestamps": True, **size}
-            found = answers(url, sent, options, IN_FLIGHT)
-            report(preset, utterances, found, fits=args.fit and preset != "fast")
+            transcripts = answers(url, sent, options, IN_FLIGHT)
+            report(preset, utterances, transcripts, fits=args.fit and preset != "fast")
 
 
 def report(
@@ -81,7 +83,7 @@ def report(
         features, halves = np.array(evidence), np.array(owners) % 2 == 0
         crossed = np.zeros(len(right))
         for half in (halves, ~halves):
-            crossed[~half] = _sigmoid(features[~half] @ fitted(features[half], right[half]))
+            crossed[~half] = expit(features[~half] @ fitted(features[half], right[half]))
         print(
             f"{'':10} fitted: {np.round(fitted(features, right), 2)}, cross-validated "
             f"AUC {area(crossed, right):.4f}, ECE {calibration_error(crossed, right):.4f}"
@@ -97,20 +99,19 @@ def right_words(words: Sequence[str], reference: str) -> list[bool | None]:
     parts = [ENGLISH_WORDS.tokens(word) for word in words]
     hypothesis = [part for item in parts for part in item]
     owners = [index for index, item in enumerate(parts) for _ in item]
-    found: list[bool | None] = [bool(item) or None for item in parts]
+    judged: list[bool | None] = [bool(item) or None for item in parts]
     if hypothesis:
         output = jiwer.process_words(ENGLISH_WORDS.normalized(reference), " ".join(hypothesis))
         for chunk in output.alignments[0]:
             if chunk.type != "equal":
                 for position in range(chunk.hyp_start_idx, chunk.hyp_end_idx):
-                    found[owners[position]] = False
-    return found
+                    judged[owners[position]] = False
+    return judged
 
 
 def area(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
     """Return the area under the ROC curve: how often a right word has more than a wrong one."""
-    _, places, counts = np.unique(confidence, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    ranks = rankdata(confidence)
     good, bad = int(right.sum()), int((~right).sum())
     return (float(ranks[right].sum()) - good * (good + 1) / 2) / (good * bad) if good * bad else 1.0
 
@@ -128,16 +129,11 @@ def fitted(features: NDArray[np.float64], right: NDArray[np.bool_]) -> NDArray[n
     """Return the coefficients of a logistic regression, by Newton's method."""
     weights = np.zeros(features.shape[1])
     for _ in range(50):
-        rates = _sigmoid(features @ weights)
+        rates = expit(features @ weights)
         slope = features.T @ (rates - right)
         curve = (features * (rates * (1 - rates))[:, None]).T @ features
         weights -= np.linalg.solve(curve + 1e-3 * np.eye(len(weights)), slope)
     return weights
-
-
-def _sigmoid(odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = 1 / (1 + np.exp(-odds))
-    return found
 
 
 if __name__ == "__main__":

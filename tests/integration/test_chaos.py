@@ -15,7 +15,7 @@ from lab.chaos.clients import vanish
 from lab.chaos.doors import DOORS, Addresses, target_at
 from lab.chaos.drawn import drawn
 from lab.chaos.fuzz import Sent, fuzz
-from lab.chaos.honest import KINDS, Honest, open_streams
+from lab.chaos.honest import REQUESTS, Honest, open_streams
 
 pytestmark = pytest.mark.server
 
@@ -36,8 +36,8 @@ def addresses(server) -> Iterator[Addresses]:
 async def attack(addresses: Addresses) -> tuple[list[Sent], list[str]]:
     """Send what is drawn for every door; return it with what was wrong for honest clients."""
     async with target_at(addresses) as target, Honest(addresses) as honest:
-        await honest.learn(KINDS)
-        async with honest.beside() as heard:
+        await honest.learn(REQUESTS)
+        async with honest.alongside() as heard:
             sent = [
                 await fuzz(target, door, drawn(strategy, ITEMS, SEED))
                 for door, strategy in DOORS.items()

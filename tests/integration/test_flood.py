@@ -12,7 +12,7 @@ from conch.recognition.config import RecognitionConfig
 from lab.chaos.attacks import AHEAD, CHUNK_S, Flood, flood, poison
 from lab.chaos.budget import COPIES, SENDING_COPIES, STREAM_MB, worst_case_mb
 from lab.chaos.doors import Target, target_at
-from lab.chaos.honest import BY_GATEWAY, BY_GRPC, LIVE, Heard, Honest
+from lab.chaos.honest import BY_GATEWAY, BY_GRPC, LIVE, Honest, Replies
 from lab.chaos.served import Serve
 from lab.chaos.speech import RATE
 
@@ -26,17 +26,17 @@ def attacked(
     attack: Callable[[Serve, Target], Awaitable[Found]],
     kinds: tuple[str, ...],
     arguments: Sequence[str] = (),
-) -> tuple[Found, Heard]:
+) -> tuple[Found, Replies]:
     """Return what became of an attack, and of honest requests beside it."""
 
-    async def main() -> tuple[Found, Heard]:
+    async def main() -> tuple[Found, Replies]:
         models = ("attention", "streaming")
         serve = Serve(folder, models, arguments=arguments)
         try:
             await serve.start()
             async with target_at(serve.addresses) as target, Honest(serve.addresses) as honest:
                 await honest.learn(kinds)
-                async with honest.beside(kinds) as heard:
+                async with honest.alongside(kinds) as heard:
                     found = await attack(serve, target)
                 return found, heard
         finally:

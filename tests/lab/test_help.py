@@ -8,10 +8,14 @@ from lab.__main__ import build_parser
 
 COMMANDS = (
     *("offline", "live", "paths", "names", "speakers", "synthesis", "endpoints", "orchestration"),
-    *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input"),
+    *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "cost"),
+    *("memory", "in-flight", "same-text", "sherpa-onnx-live", "zipformer"),
 )
 
-NO_MANIFEST = ("gateway", "fairness", "chaos", "bulk", "perf-analyzer-input")
+NO_MANIFEST = (
+    *("gateway", "fairness", "chaos", "bulk", "perf-analyzer-input", "cost", "memory"),
+    "zipformer",
+)
 
 
 def test_every_command_has_a_help() -> None:

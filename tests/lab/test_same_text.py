@@ -10,13 +10,13 @@ DATA = Path(__file__).parents[1] / "data"
 
 def test_a_table_says_how_many_texts_are_equal(tmp_path, capsys):
     pytest.importorskip("sherpa_onnx")
-    from lab.baselines.same_text import main
+    from lab.__main__ import main
 
     folder = transducer_toys.zipformer2(tmp_path / "toy", seed=3)
     paths = sorted(DATA.glob("kokoro_*.ogg"))[:2]
     lines = ["path\ttext\tsplit", *(f"{path}\tgood morning\tdev" for path in paths)]
     (tmp_path / "manifest.tsv").write_text("\n".join(lines))
-    main([str(folder), "--manifest", str(tmp_path / "manifest.tsv"), "--beam", "1"])
+    main(["same-text", str(folder), "--manifest", str(tmp_path / "manifest.tsv"), "--beam", "1"])
     table = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in table[2:]] == [
         "| peer, greedy",
@@ -31,10 +31,10 @@ def test_a_table_says_how_many_texts_are_equal(tmp_path, capsys):
 def test_a_word_has_the_mean_of_its_units():
     import numpy as np
 
-    from lab.baselines.folder_peers import Heard
+    from lab.baselines.folder_peers import PeerResult
     from lab.baselines.same_text import distances
 
     outputs = {"word_confidences": np.exp([-0.2, -0.5]), "num_words": np.array([2])}
-    heard = Heard("so it", units=[" s", "o", " ", "it"], log_probs=[-0.1, -0.3, -2, -0.4])
+    heard = PeerResult("so it", units=[" s", "o", " ", "it"], log_probs=[-0.1, -0.3, -2, -0.4])
     assert distances(outputs, heard) == pytest.approx([0.0, 0.1], abs=1e-6)
-    assert len(distances(outputs, Heard("so it"))) == 0
+    assert len(distances(outputs, PeerResult("so it"))) == 0

@@ -28,4 +28,3 @@ DOORS: Mapping[str, st.SearchStrategy[Any]] = {
     "gateway, realtime": realtime_scripts(),
     "connections": raw_calls(),
 }
-"""What is drawn for each door."""

@@ -4,11 +4,10 @@ import random
 import struct
 from dataclasses import dataclass
 
-import aiohttp
 from hypothesis import strategies as st
 
 from lab.chaos.answers import Answer
-from lab.chaos.doors.target import Target, answered, post
+from lab.chaos.doors.target import Target, transcribed
 from lab.chaos.doors.triton_grpc import message, unary
 from lab.chaos.speech import FFMPEG, LIBSNDFILE, files
 
@@ -18,13 +17,10 @@ MEDIA = ("audio/wav", "audio/mpeg", "application/octet-stream", "text/html", "x"
 HEAD_BYTES = 400
 """Of a file: where most numbers of its header are."""
 NUMBERS = (0, 1, 7, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1)
-"""Forged sizes, rates and counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file and what is done to it."""
-
     container: str
     """Name of a file of `lab.chaos.speech`, `noise`, or `text`."""
     cut: float = 1.0
@@ -43,28 +39,28 @@ class Damage:
     """Name of a file that follows."""
 
     def data(self) -> bytes:
-        places = random.Random(self.number)
+        rng = random.Random(self.number)
         if self.container == "noise":
-            whole = places.randbytes(4_000)
+            whole = rng.randbytes(4_000)
         elif self.container == "text":
             whole = b"#EXTM3U\nconcat:/etc/passwd\n" * 50
         else:
             whole = files()[self.container]
         if self.head:
             whole = files()[self.head][:64] + whole[64:]
-        found = bytearray(whole[: round(len(whole) * self.cut)])
-        for _ in range(self.flips if found else 0):
-            found[places.randrange(len(found))] ^= 1 << places.randrange(8)
+        damaged = bytearray(whole[: round(len(whole) * self.cut)])
+        for _ in range(self.flips if damaged else 0):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         for _ in range(self.forged):
-            at = places.randrange(min(HEAD_BYTES, len(found) + 1))
-            order = places.choice("<>")
-            found[at : at + 4] = struct.pack(f"{order}I", places.choice(NUMBERS))
+            at = rng.randrange(min(HEAD_BYTES, len(damaged) + 1))
+            order = rng.choice("<>")
+            damaged[at : at + 4] = struct.pack(f"{order}I", rng.choice(NUMBERS))
         for _ in range(self.swaps):
-            size = places.randrange(len(found) // 2 + 1)
-            one, other = places.randrange(size + 1), len(found) - size
-            first, last = found[one : one + size], found[other:]
-            found[one : one + size], found[other:] = last, first
-        return bytes(found) + (files()[self.joined] if self.joined else b"")
+            size = rng.randrange(len(damaged) // 2 + 1)
+            one, other = rng.randrange(size + 1), len(damaged) - size
+            first, last = damaged[one : one + size], damaged[other:]
+            damaged[one : one + size], damaged[other:] = last, first
+        return bytes(damaged) + (files()[self.joined] if self.joined else b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +74,7 @@ class FileCall:
     async def send(self, target: Target) -> list[Answer]:
         data = self.file.data()
         if self.is_for_gateway:
-            form = aiohttp.FormData()
-            form.add_field("file", data, filename="talk", content_type=self.media)
-            url = target.gateway("/v1/audio/transcriptions")
-            return [await answered(post(target, url, form, is_gateway=True))]
+            return [await transcribed(target, data, self.media)]
         element = struct.pack("<I", len(data)) + data
         request = message("speech", {"AUDIO": ("BYTES", [1, 1], element)}, {})
         return [await unary(target, request.SerializeToString())]

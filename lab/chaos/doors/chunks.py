@@ -34,14 +34,14 @@ def chunk_scripts(draw: st.DrawFn) -> ChunkScript:
     for number in range(count):
         starts = draw(st.sampled_from([number == 0] * 5 + [number != 0]))
         ends = draw(st.sampled_from([number == count - 1] * 5 + [number != count - 1]))
-        place: dict[str, Any] = {"sequence_id": stream_id, "sequence_start": starts}
-        place |= {"sequence_end": ends}
+        sequence: dict[str, Any] = {"sequence_id": stream_id, "sequence_start": starts}
+        sequence |= {"sequence_end": ends}
         if draw(st.integers(0, 4)) == 0:
-            place["session"] = draw(st.sampled_from(["a", "b", 5, ""]))
+            sequence["session"] = draw(st.sampled_from(["a", "b", 5, ""]))
         if draw(st.integers(0, 9)) == 0:
-            place["sequence_id"] = draw(st.sampled_from([*HUGE[:4], -5, *TEXTS[:4]]))
+            sequence["sequence_id"] = draw(st.sampled_from([*HUGE[:4], -5, *TEXTS[:4]]))
         sent_options = chosen if starts or draw(st.integers(0, 9)) == 0 else {}
-        request = message("speech", draw(_tensors()), {**sent_options, **place})
+        request = message("speech", draw(_tensors()), {**sent_options, **sequence})
         chunks.append(request.SerializeToString(deterministic=True))
     return ChunkScript(chunks)
 

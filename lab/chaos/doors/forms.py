@@ -11,11 +11,10 @@ from urllib.parse import quote
 from hypothesis import strategies as st
 
 from lab.chaos.answers import Answer
-from lab.chaos.doors.target import Target, answered, post
+from lab.chaos.doors.target import FILES, Target, answered, post
 from lab.chaos.drawn import TEXTS, mostly, nested, options, scalars, values
 from lab.chaos.speech import files
 
-FILES = "/v1/audio/transcriptions"
 SECRETS = ("/v1/realtime/client_secrets", "/v1/realtime/transcription_sessions")
 FIELDS = (
     *("model", "language", "languages[]", "prompt", "keywords[]", "response_format"),
@@ -50,7 +49,6 @@ class GatewayCall:
 
 @st.composite
 def form_calls(draw: st.DrawFn) -> GatewayCall:
-    """Return forms whose fields, files and boundaries may be wrong."""
     fields: list[tuple[str, str]] = [
         (name, value if isinstance(value, str) else json.dumps(value))
         for name, value in draw(st.one_of(st.just({}), options())).items()
@@ -65,14 +63,15 @@ def form_calls(draw: st.DrawFn) -> GatewayCall:
     body = b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
     cut = st.integers(0, len(body)).map(lambda at: body[:at])
     body = draw(mostly(st.just(body), st.one_of(cut, st.just(body.replace(b"\r\n", b"\n")))))
-    kind = f"multipart/form-data; boundary={BOUNDARY}"
+    content_type = f"multipart/form-data; boundary={BOUNDARY}"
     others = ["multipart/form-data", "multipart/mixed; boundary=x", "application/json", "a/b; c"]
-    return GatewayCall(FILES, body, {"Content-Type": draw(st.sampled_from([kind] * 12 + others))})
+    return GatewayCall(
+        FILES, body, {"Content-Type": draw(st.sampled_from([content_type] * 12 + others))}
+    )
 
 
 @st.composite
 def gateway_calls(draw: st.DrawFn) -> GatewayCall:
-    """Return JSON bodies, compressed ones too, and requests of every address."""
     if draw(st.booleans()):
         session = draw(st.one_of(values(), _sessions()))
         document = {"session": session, "expires_after": draw(values())}
@@ -108,7 +107,7 @@ def _sessions() -> st.SearchStrategy[dict[str, Any]]:
             "noise_reduction": values(),
         },
     )
-    audio = inputs.map(lambda found: {"input": found})
+    audio = inputs.map(lambda settings: {"input": settings})
     deep = st.integers(1, 900).map(nested)
     return st.fixed_dictionaries(
         {"type": st.sampled_from(["transcription", "realtime"])},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lab.chaos.answers import LOST, Answer
 from lab.chaos.doors.target import PATIENCE_S, Target, answered
-from lab.chaos.drawn import TEXTS, mostly, options, scalars, values
+from lab.chaos.drawn import TEXTS, mostly, options, scalars, utf8, values
 from lab.chaos.speech import files, speech
 
 COMMANDS = ("finalize", "close", "keepalive", "nothing")
@@ -85,7 +85,7 @@ def listen_scripts(draw: st.DrawFn) -> SocketScript:
     if draw(st.integers(0, 1)) == 0:
         query = {}
     pairs = "&".join(f"{quote(name)}={quote(str(value))}" for name, value in query.items())
-    commands = st.sampled_from(COMMANDS).map(lambda kind: json.dumps({"type": kind}))
+    commands = st.sampled_from(COMMANDS).map(lambda command: json.dumps({"type": command}))
     texts = mostly(commands, st.one_of(_json(), st.sampled_from(TEXTS)))
     frames = draw(st.lists(st.one_of(_audio(), texts), max_size=5))
     return SocketScript(f"/v1/listen?{pairs}", tuple(frames), draw(st.integers(0, 3)) > 0)
@@ -114,7 +114,7 @@ def _event() -> st.SearchStrategy[str]:
     )
     update = st.builds(lambda what: {"type": EVENTS[0], "session": what}, session)
     odd = st.builds(
-        lambda kind, value: {"type": kind, "audio": value, "session": value},
+        lambda event, value: {"type": event, "audio": value, "session": value},
         st.sampled_from(EVENTS),
         values(),
     )
@@ -124,19 +124,14 @@ def _event() -> st.SearchStrategy[str]:
 @cache
 def _json() -> st.SearchStrategy[str]:
     deep = st.sampled_from([50, 900, 100_000]).map(lambda depth: "[" * depth)
-    return st.one_of(values().map(json.dumps), scalars().map(str).map(_utf8), deep)
+    return st.one_of(values().map(json.dumps), scalars().map(str).map(utf8), deep)
 
 
 @cache
 def _audio() -> st.SearchStrategy[bytes]:
-    """Return up to half a second of samples, parts of files, and mere bytes."""
     pcm = (speech()[:8_000] * 32_767).astype(np.int16).tobytes()
     return st.one_of(
         st.integers(0, len(pcm)).map(lambda at: pcm[:at]),
         st.binary(max_size=300),
         st.sampled_from(sorted(files())).map(lambda name: files()[name][:6_000]),
     )
-
-
-def _utf8(text: str) -> str:
-    return text.encode(errors="replace").decode()

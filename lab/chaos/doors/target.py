@@ -11,6 +11,7 @@ import grpc  # type: ignore[import-untyped]
 
 from lab.chaos.answers import LOST, NO_ANSWER, Answer, error_in
 
+FILES = "/v1/audio/transcriptions"
 PATIENCE_S = 60.0
 """Seconds that a server may take for the answer to a short request."""
 
@@ -29,8 +30,6 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server with open connections."""
-
     addresses: Addresses
     session: aiohttp.ClientSession
     channel: Any
@@ -52,7 +51,6 @@ class Hostile(Protocol):
 
 @asynccontextmanager
 async def target_at(addresses: Addresses) -> AsyncIterator[Target]:
-    """Yield connections to a server, which are closed after the block."""
     unlimited = aiohttp.TCPConnector(limit=0)
     patience = aiohttp.ClientTimeout(total=None)
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -87,3 +85,12 @@ async def post(
         data = await response.read()
         text = "" if response.status < 400 else error_in(data)
         return Answer(str(response.status), text, is_gateway=is_gateway)
+
+
+async def transcribed(
+    target: Target, file: Any, media: str = "audio/wav", *, patience_s: float = PATIENCE_S
+) -> Answer:
+    form = aiohttp.FormData()
+    form.add_field("file", file, filename="talk", content_type=media)
+    coming = post(target, target.gateway(FILES), form, is_gateway=True)
+    return await answered(coming, patience_s=patience_s)

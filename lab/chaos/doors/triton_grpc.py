@@ -11,7 +11,7 @@ from tritonclient.grpc import service_pb2
 from lab.chaos.answers import NO_ANSWER, Answer
 from lab.chaos.doors.target import PATIENCE_S, Target
 from lab.chaos.doors.triton_http import INPUTS, TYPES, sequences
-from lab.chaos.drawn import TEXTS, has_rows, options, samples
+from lab.chaos.drawn import TEXTS, has_rows, options, samples, utf8
 
 SERVICE = "/inference.GRPCInferenceService"
 
@@ -44,18 +44,18 @@ async def _streamed(target: Target, messages: tuple[bytes, ...]) -> Answer:
         f"{SERVICE}/ModelStreamInfer",
         response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
     )(iter(messages), timeout=PATIENCE_S)
-    found = Answer("OK")
+    answer = Answer("OK")
     try:
         async for response in call:
             if response.error_message:
                 # A streamed answer has no status: the text has the code.
-                found = Answer("streamed", response.error_message)
+                answer = Answer("streamed", response.error_message)
     except grpc.aio.AioRpcError as error:
         return _answer(error)
-    if found.status == "streamed":
-        is_fault = found.text.startswith(("INTERNAL", "COMPONENT_FAILED"))
-        return Answer("INTERNAL" if is_fault else "INVALID_ARGUMENT", found.text)
-    return found
+    if answer.status == "streamed":
+        is_fault = answer.text.startswith(("INTERNAL", "COMPONENT_FAILED"))
+        return Answer("INTERNAL" if is_fault else "INVALID_ARGUMENT", answer.text)
+    return answer
 
 
 def _answer(error: "grpc.aio.AioRpcError") -> Answer:
@@ -67,13 +67,12 @@ def _answer(error: "grpc.aio.AioRpcError") -> Answer:
 def message(
     model: str, tensors: dict[str, tuple[str, list[int], bytes]], parameters: dict[str, Any]
 ) -> Any:
-    """Return a ModelInferRequest."""
     request = service_pb2.ModelInferRequest(model_name=model)
-    for name, (kind, shape, data) in tensors.items():
-        request.inputs.add(name=name, datatype=kind, shape=[_int64(size) for size in shape])
+    for name, (data_type, shape, data) in tensors.items():
+        request.inputs.add(name=name, datatype=data_type, shape=[_int64(size) for size in shape])
         request.raw_input_contents.append(data)
     for name, value in parameters.items():
-        slot = request.parameters[_utf8(name)]
+        slot = request.parameters[utf8(name)]
         if isinstance(value, bool):
             slot.bool_param = value
         elif isinstance(value, int) and abs(value) < 2**63:
@@ -81,7 +80,7 @@ def message(
         elif isinstance(value, float):
             slot.double_param = value
         else:
-            slot.string_param = _utf8(str(value))
+            slot.string_param = utf8(str(value))
     return request
 
 
@@ -106,10 +105,10 @@ def _messages(draw: st.DrawFn, is_streamed: bool, *, can_be_lost: bool) -> bytes
     tensors = {"WAV": ("FP32", [1, len(data)], raw)}
     if draw(st.booleans()):
         name = draw(st.sampled_from([*INPUTS, "AUDIO", "OTHER"]))
-        kind = draw(st.sampled_from([INPUTS.get(name, "BYTES"), *TYPES]))
+        datatype = draw(st.sampled_from([INPUTS.get(name, "BYTES"), *TYPES]))
         sizes = st.one_of(st.integers(-2, 70), st.just(2**62))
         shape = draw(st.lists(sizes, max_size=4).filter(has_rows))
-        tensors[name] = (kind, shape, draw(st.binary(max_size=64)))
+        tensors[name] = (datatype, shape, draw(st.binary(max_size=64)))
     request = message(model, tensors, draw(st.one_of(options(), sequences())))
     if draw(st.integers(0, 4)) == 0:
         request.inputs[0].contents.fp32_contents.extend(data[:10])
@@ -127,7 +126,3 @@ def _messages(draw: st.DrawFn, is_streamed: bool, *, can_be_lost: bool) -> bytes
 
 def _int64(size: int) -> int:
     return max(-(2**63), min(size, 2**63 - 1))
-
-
-def _utf8(text: str) -> str:
-    return text.encode(errors="replace").decode()

@@ -76,15 +76,15 @@ def byte_calls(draw: st.DrawFn) -> HttpCall:
     """Return requests with tensors as bytes behind their JSON, whose sizes may be wrong."""
     audio = draw(st.one_of(samples().map(_as_floats), st.binary(max_size=200)))
     name = draw(st.sampled_from([*INPUTS, "AUDIO", "OTHER"]))
-    kind = draw(mostly(st.just(INPUTS.get(name, "BYTES")), st.sampled_from(TYPES)))
-    right = [1, 1] if kind == "BYTES" else [1, len(audio) // (2 if kind == "INT16" else 4)]
+    datatype = draw(mostly(st.just(INPUTS.get(name, "BYTES")), st.sampled_from(TYPES)))
+    right = [1, 1] if datatype == "BYTES" else [1, len(audio) // (2 if datatype == "INT16" else 4)]
     shape = draw(mostly(st.just(right), _shapes()))
-    if kind == "BYTES":
+    if datatype == "BYTES":
         length = draw(mostly(st.just(len(audio)), st.integers(0, 2**32 - 1)))
         audio = struct.pack("<I", length) + audio
     wrong_size = st.one_of(st.sampled_from(HUGE), st.integers(0, 40_000))
     size = draw(mostly(st.just(len(audio)), wrong_size))
-    tensor: dict[str, Any] = {"name": name, "datatype": kind, "shape": shape}
+    tensor: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
     tensor["parameters"] = {"binary_data_size": size}
     document = {"inputs": [tensor], "parameters": draw(options())}
     head = json.dumps(document).encode()

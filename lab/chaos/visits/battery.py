@@ -1,4 +1,4 @@
-"""All strangers at the doors of a gateway, and honest clients beside them."""
+"""All strangers at the doors of a gateway, and honest clients next to them."""
 
 import asyncio
 import time
@@ -19,14 +19,14 @@ from lab.chaos.visits.behaviours import (
     learn,
     visited,
 )
-from lab.chaos.visits.places import Places, gateway_with
+from lab.chaos.visits.gateway_process import GatewayAddresses, gateway_with
 from lab.chaos.visits.sent import honest
 
 PATIENCE_S = 60.0
 """Seconds for an answer, and for what runs to end; the machine may be busy."""
 POLL_S = 0.05
 AT_ONCE = 2
-"""Honest clients at once beside those who stay: their sessions are short."""
+"""Honest clients at once next to those who stay: their sessions are short."""
 CROWD, THOSE_WHO_STAY = "a crowd", "those who stay"
 IMPATIENT: Mapping[str, Any] = {
     "times": {"keep_alive_s": 6, "idle_s": 5, "settings_s": 5, "ping_s": 12, "send_s": 6},
@@ -39,11 +39,11 @@ _FAULTS = ("ERROR", "CRITICAL", "Traceback", "Exception")
 
 
 @dataclass(slots=True)
-class Found:
+class Findings:
     answers: dict[tuple[str, str], list[tuple[Answer, bool]]] = field(default_factory=dict)
     """By door and behaviour, each with whether it is right."""
     honest: dict[str, list[tuple[Answer, Answer]]] = field(default_factory=dict)
-    """By door: what honest clients were given beside strangers, and without them."""
+    """By door: what honest clients were given next to strangers, and without them."""
     left: dict[str, Mapping[str, float]] = field(default_factory=dict)
     """By door or round, what still ran after all had left; empty if nothing did."""
     faults: dict[str, Sequence[str]] = field(default_factory=dict)
@@ -53,18 +53,17 @@ class Found:
 class Battery:
     """Visits to a gateway whose log is a file."""
 
-    def __init__(self, places: Places, log: Path, found: Found) -> None:
-        """Prepare visits; nothing is sent yet."""
-        self._places, self._log, self.found = places, log, found
+    def __init__(self, addresses: GatewayAddresses, log: Path, findings: Findings) -> None:
+        self._addresses, self._log, self.findings = addresses, log, findings
 
     async def quick(self, door: Door, behaviours: Collection[Behaviour] = QUICK) -> None:
         """Let all strangers who soon leave visit a door at the same time, with an honest client."""
         read = self._log.stat().st_size
-        learned = await learn(self._places.of(door), door)
+        learned = await learn(self._addresses.of(door), door)
         visits = (self._visit(door, behaviour, learned) for behaviour in behaviours)
         await asyncio.gather(*visits, self._honest(door, learned))
-        self.found.left[door.name] = await self._left()
-        self.found.faults[door.name] = self._faults(read)
+        self.findings.left[door.name] = await self._left()
+        self.findings.faults[door.name] = self._faults(read)
 
     async def slow(
         self, doors: Collection[Door] = DOORS, behaviours: Collection[Behaviour] = SLOW
@@ -74,15 +73,15 @@ class Battery:
         The gateway has to end all of their visits while they are still there.
         """
         read = self._log.stat().st_size
-        learned = {door: await learn(self._places.of(door), door) for door in doors}
+        learned = {door: await learn(self._addresses.of(door), door) for door in doors}
         few = asyncio.Semaphore(AT_ONCE)
 
-        async def beside(door: Door) -> None:
+        async def alongside(door: Door) -> None:
             async with few:
                 await self._honest(door, learned[door])
 
         staying = [
-            asyncio.create_task(behaviour.visit(self._places.of(door), door, learned[door]))
+            asyncio.create_task(behaviour.visit(self._addresses.of(door), door, learned[door]))
             for door in doors
             for behaviour in STAYING
         ]
@@ -91,54 +90,51 @@ class Battery:
             for door in doors
             for behaviour in behaviours
         )
-        await asyncio.gather(*visits, *map(beside, doors))
-        self.found.left[THOSE_WHO_STAY] = await self._left()
+        await asyncio.gather(*visits, *map(alongside, doors))
+        self.findings.left[THOSE_WHO_STAY] = await self._left()
         for task in staying:
             task.cancel()
         await asyncio.gather(*staying, return_exceptions=True)
-        self.found.faults[THOSE_WHO_STAY] = self._faults(read)
+        self.findings.faults[THOSE_WHO_STAY] = self._faults(read)
 
     async def crowd(
         self, door: Door, count: int, meanwhile: Callable[[], None] | None = None
     ) -> None:
-        """Let honest clients visit a door at the same time.
+        """Let honest clients visit a door at once: each is served, or told that the server is busy.
 
-        Args:
-            door: The door.
-            count: How many they are: each is served, or told that the server is busy.
-            meanwhile: What happens once some of them are in work.
+        `meanwhile` is called once some of them are in work.
         """
         read = self._log.stat().st_size
-        place, learned = self._places.of(door), await learn(self._places.of(door), door)
-        visits = asyncio.gather(*(visited(place, door, honest(door)) for _ in range(count)))
+        address, learned = self._addresses.of(door), await learn(self._addresses.of(door), door)
+        visits = asyncio.gather(*(visited(address, door, honest(door)) for _ in range(count)))
         if meanwhile is not None:
-            while not visits.done() and not await asyncio.to_thread(self._places.running):
+            while not visits.done() and not await asyncio.to_thread(self._addresses.running):
                 await asyncio.sleep(POLL_S)
             meanwhile()
-        self.found.answers[door.name, CROWD] = [
+        self.findings.answers[door.name, CROWD] = [
             (answer, answer == learned.answer or outcome(answer) == BUSY) for answer in await visits
         ]
-        self.found.left[door.name] = await self._left()
+        self.findings.left[door.name] = await self._left()
         await self._honest(door, learned)
-        self.found.faults[door.name] = self._faults(read)
+        self.findings.faults[door.name] = self._faults(read)
 
     async def _visit(self, door: Door, behaviour: Behaviour, learned: Learned) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                answers = await behaviour.visit(self._places.of(door), door, learned)
+                answers = await behaviour.visit(self._addresses.of(door), door, learned)
         except TimeoutError:
             answers = [Answer(NO_ANSWER, f"within {PATIENCE_S:g} s")]
         judged = [(answer, behaviour.is_right(answer, learned)) for answer in answers]
-        self.found.answers[door.name, behaviour.name] = judged
+        self.findings.answers[door.name, behaviour.name] = judged
 
     async def _honest(self, door: Door, learned: Learned) -> None:
-        answer = await visited(self._places.of(door), door, honest(door))
-        self.found.honest.setdefault(door.name, []).append((answer, learned.answer))
+        answer = await visited(self._addresses.of(door), door, honest(door))
+        self.findings.honest.setdefault(door.name, []).append((answer, learned.answer))
 
     async def _left(self) -> Mapping[str, float]:
         """Return what still runs, as soon as nothing does."""
         until = time.monotonic() + PATIENCE_S
-        while (running := await asyncio.to_thread(self._places.running)) and (
+        while (running := await asyncio.to_thread(self._addresses.running)) and (
             time.monotonic() < until
         ):
             await asyncio.sleep(POLL_S)
@@ -150,12 +146,12 @@ class Battery:
             return [line.strip()[:300] for line in lines if any(item in line for item in _FAULTS)]
 
 
-async def visit_all(server: str, folder: Path) -> Found:
+async def visit_all(server: str, folder: Path) -> Findings:
     """Let strangers visit all doors of gateways in front of a server; logs go to a folder."""
-    found = Found()
-    with gateway_with(server, log := folder / "quick.log") as places:
+    findings = Findings()
+    with gateway_with(server, log := folder / "quick.log") as addresses:
         for door in DOORS:
-            await Battery(places, log, found).quick(door)
-    with gateway_with(server, log := folder / "slow.log", **IMPATIENT) as places:
-        await Battery(places, log, found).slow()
-    return found
+            await Battery(addresses, log, findings).quick(door)
+    with gateway_with(server, log := folder / "slow.log", **IMPATIENT) as addresses:
+        await Battery(addresses, log, findings).slow()
+    return findings

@@ -10,10 +10,10 @@ import numpy as np
 
 from conch.gateway.doors import SESSIONS, WYOMING_LISTEN, WYOMING_SPEAK, Door
 from lab.chaos.answers import LOST, Answer, outcome
-from lab.chaos.speech import RATE
+from lab.chaos.speech import RATE, wav_file
 from lab.chaos.visits.clients import client_of
 from lab.chaos.visits.road import Bend, road
-from lab.chaos.visits.sent import Sent, honest, live, wav
+from lab.chaos.visits.sent import Sent, honest, live
 
 _CUT = (LOST, "UNAVAILABLE", "1006")
 """Statuses of a connection that has ended without a word."""
@@ -69,12 +69,12 @@ class Behaviour:
         return Answer(GONE) if way.is_bent and answer.status in _CUT else answer
 
     def is_right(self, answer: Answer, learned: Learned) -> bool:
-        found = GONE if answer.status == GONE else outcome(answer)
-        if found == REFUSED and not answer.text.strip():
+        result = GONE if answer.status == GONE else outcome(answer)
+        if result == REFUSED and not answer.text.strip():
             return False
         if self.at_once > 1:
             return answer == learned.answer
-        return found in self.right
+        return result in self.right
 
 
 async def visited(address: str, door: Door, sent: Sent) -> Answer:
@@ -99,7 +99,7 @@ def _empty(door: Door, sent: Sent) -> Sent:
 def _silence(door: Door, sent: Sent) -> Sent:
     silence = np.zeros(RATE, np.float32)
     quiet: Mapping[str, tuple[Any, ...]] = {
-        "file": (wav(silence),),
+        "file": (wav_file(silence),),
         "live audio": live(silence),
         "text": (" \n ",),
         "live text": (" ", "\n "),

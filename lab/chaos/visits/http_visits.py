@@ -21,9 +21,9 @@ async def file_visit(address: str, door: Door, sent: Sent) -> Answer:
 
 async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
     texts = [part for part in sent.parts if isinstance(part, str)]
-    told = "".join(texts) if len(texts) == len(sent.parts) else sent.parts[0]
+    text = "".join(texts) if len(texts) == len(sent.parts) else sent.parts[0]
     return await _json(
-        address, door, sent, {"input": told, "response_format": "pcm", **sent.options}
+        address, door, sent, {"input": text, "response_format": "pcm", **sent.options}
     )
 
 
@@ -49,9 +49,9 @@ async def _json(address: str, door: Door, sent: Sent, body: Any) -> Answer:
 
 
 async def _answer(
-    address: str, door: Door, sent: Sent, body: Any, kind: str | None = None
+    address: str, door: Door, sent: Sent, body: Any, content_type: str | None = None
 ) -> Answer:
-    headers = {"Content-Type": kind, "X-Request-Id": sent.request_id or None}
+    headers = {"Content-Type": content_type, "X-Request-Id": sent.request_id or None}
     sent_headers = {name: value for name, value in headers.items() if value}
     url = f"http://{address}{door.address}"
     async with (
@@ -69,9 +69,9 @@ def _said(answer: aiohttp.ClientResponse, data: bytes) -> str:
         return "audio" if data else ""
     if answer.content_type != "application/json":
         return data.decode()
-    found = json.loads(data)
+    document = json.loads(data)
     # A client secret is another one each time.
-    return str(found.get("text", sorted(found)))
+    return str(document.get("text", sorted(document)))
 
 
 def as_text(value: Any) -> str:

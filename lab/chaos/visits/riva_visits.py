@@ -48,13 +48,13 @@ def _stream_messages(sent: Sent, method: Method) -> list[bytes]:
     config = first.streaming_config.config
     config.encoding, config.sample_rate_hertz = 1, RATE
     _set(config.custom_configuration, sent)
-    found = [first.SerializeToString()]
+    messages = [first.SerializeToString()]
     for part in sent.parts:
         whole = isinstance(part, bytes)
-        found.append(
+        messages.append(
             method.request(audio_content=part).SerializeToString() if whole else NO_MESSAGE
         )
-    return found
+    return messages
 
 
 def _text_messages(sent: Sent, method: Method) -> list[bytes]:

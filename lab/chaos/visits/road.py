@@ -32,7 +32,6 @@ class Road:
     """Passes bytes on until its bend, and counts them."""
 
     def __init__(self, target: str, bend: Bend | None = None, after: int = 0) -> None:
-        """Prepare a road to `host:port` that bends after so many bytes."""
         self.counts = Counter[str]()
         self.is_bent = False
         self.address = ""
@@ -87,26 +86,25 @@ class Road:
 
 @asynccontextmanager
 async def road(target: str, bend: Bend | None = None, after: int = 0) -> AsyncIterator[Road]:
-    """Yield a road with its address; it ends with the block."""
     taken = set[asyncio.Task[None]]()
-    found = Road(target, bend, after)
+    made = Road(target, bend, after)
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         taken.add(task)
         try:
-            await found.take(reader, writer)
+            await made.take(reader, writer)
         except asyncio.CancelledError:
             pass  # the road ends; asyncio would report it
         finally:
-            for one in (writer, *found._sockets):
+            for one in (writer, *made._sockets):
                 one.close()
 
     server = await asyncio.start_server(take, "127.0.0.1", 0, limit=BUFFER_BYTES)
-    found.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    made.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield found
+        yield made
     finally:
         server.close()
         for task in taken:

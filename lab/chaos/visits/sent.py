@@ -1,21 +1,18 @@
 """What a visit sends, whatever the protocol of its door."""
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
 from conch.gateway.doors import Door
-from lab.chaos.speech import RATE, speech
+from lab.chaos.speech import RATE, speech, wav_file
 
 SPEECH_S = 2.0
 """Length of the audio: the beginning of a line of verse."""
 PIECE = RATE // 4
-"""Samples of a live frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,6 @@ class Sent:
     parts: tuple[Any, ...]
     """Audio as bytes, texts or JSON. Anything else is a value of a wrong type in their place."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Where the door takes options."""
     ends: bool = True
     """Whether the client says that nothing more comes; else it waits, and keeps the door open."""
     request_id: str = ""
@@ -33,7 +29,7 @@ def honest(door: Door) -> Sent:
     waveform = speech()[: round(SPEECH_S * RATE)]
     match door.takes:
         case "file":
-            return Sent((wav(waveform),))
+            return Sent((wav_file(waveform),))
         case "live audio":
             # In two passes a busy server leaves some out.
             streaming = {} if door.transport == "tcp" else {"mode": "streaming"}
@@ -48,13 +44,6 @@ def honest(door: Door) -> Sent:
             return Sent(({},))
 
 
-def wav(waveform: NDArray[np.float32]) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, RATE, format="WAV", subtype="PCM_16")
-    return file.getvalue()
-
-
 def live(waveform: NDArray[np.float32]) -> tuple[bytes, ...]:
-    """Return samples of 16 bits at 16 kHz as frames."""
     pcm = (waveform * 32_767).astype("<i2").tobytes()
     return tuple(pcm[start : start + 2 * PIECE] for start in range(0, len(pcm), 2 * PIECE))

@@ -39,7 +39,7 @@ async def realtime_visit(address: str, door: Door, sent: Sent) -> Answer:
         events.append({"type": "input_audio_buffer.append", "audio": audio})
     if sent.ends:
         events.append({"type": "input_audio_buffer.commit"})
-    found = Answer(LOST, is_gateway=True)
+    answer = Answer(LOST, is_gateway=True)
     async with _socket(address, door, sent, {"intent": "transcription"}) as socket:
         if isinstance(socket, Answer):
             return socket
@@ -49,15 +49,15 @@ async def realtime_visit(address: str, door: Door, sent: Sent) -> Answer:
         async for frame in socket:
             event = json.loads(frame.data)
             if event["type"] == "error":
-                found = _error(event["error"])
+                answer = _error(event["error"])
             elif event["type"].endswith("transcription.completed"):
-                found = Answer("1000", is_gateway=True, said=event["transcript"])
+                answer = Answer("1000", is_gateway=True, said=event["transcript"])
             else:
                 continue
             break
         else:
             return _closed(socket)
-    return found
+    return answer
 
 
 async def _plain_visit(

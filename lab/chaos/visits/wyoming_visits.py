@@ -40,14 +40,14 @@ async def _visit(address: str, events: list[Event], last: Event | None) -> Answe
             for event in [*events, *([last, Event("ping")] if last else [])]:
                 writer.write(_bytes_of(event))
                 await writer.drain()
-        while (found := await async_read_event(reader)) is not None:
-            if found.type == "error":
-                return _error(found.data)
-            if found.type == "audio-chunk":
+        while (answer := await async_read_event(reader)) is not None:
+            if answer.type == "error":
+                return _error(answer.data)
+            if answer.type == "audio-chunk":
                 said = "audio"
-            elif found.type == "transcript":
-                said = found.data["text"]
-            elif found.type == "pong":
+            elif answer.type == "transcript":
+                said = answer.data["text"]
+            elif answer.type == "pong":
                 return Answer("OK", is_gateway=True, said=said)
     finally:
         writer.close()

@@ -18,8 +18,6 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AugmentConfig:
-    """Chances and ranges of the augmentation."""
-
     speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
     """Speeds, drawn with equal chance; the pitch changes too."""
     reverb_chance: float = 0.1
@@ -54,16 +52,15 @@ def augmented(
     config: AugmentConfig,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return an utterance with another speed, room, noise and level."""
     speed = rng.choice(config.speeds)
     if speed != 1.0:
         waveform = soxr.resample(waveform, SAMPLE_RATE * speed, SAMPLE_RATE, quality="LQ")
     if rng.random() < config.reverb_chance:
         waveform = reverberated(waveform, rng)
-    kind = rng.random()
-    if kind < config.noise_chance:
+    chance = rng.random()
+    if chance < config.noise_chance:
         waveform = mixed(waveform, coloured_noise(len(waveform), rng), config, rng)
-    elif kind < config.noise_chance + config.babble_chance:
+    elif chance < config.noise_chance + config.babble_chance:
         babble = np.sum(
             [looped(other(), len(waveform), rng) for _ in range(rng.integers(2, 6))], axis=0
         )

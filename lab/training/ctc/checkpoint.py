@@ -28,7 +28,6 @@ def save(path: Path, model: CtcModel, units: Units, **rest: Any) -> None:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints in a training's folder, oldest first."""
     return sorted(folder.glob("checkpoint-*.pt"))
 
 
@@ -47,7 +46,6 @@ def load_model(path: Path) -> tuple[CtcModel, Units]:
 
 
 def averaged(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
-    """Return the mean of the weights of checkpoints."""
     states = [load(path)["model"] for path in paths]
     return {
         name: torch.stack([state[name].float() for state in states]).mean(0) for name in states[0]

@@ -12,10 +12,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import median
 
-from conch.cli.arguments import positive
 from conch.component import FloatArray, Row
 from conch.families.ctc.encoder import (
     CtcEncoder,
@@ -39,8 +37,7 @@ FLAGS = """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    wholes = dict.fromkeys(("threads", "left_ms", "limit", "runs"), positive)
-    parser = script_parser(__doc__, FLAGS, manifest=Path, model="", **wholes)
+    parser = script_parser(__doc__, FLAGS, model="")
     add = parser.add_argument
     add("--chunk-ms", type=int, nargs="*", default=[160, 320, 640, 1280])
     add("--streams", type=int, nargs="*", default=[1, 4], help="in a batch; fewer first")

@@ -23,8 +23,6 @@ from lab.waveforms import waveform_of
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Utterances side by side."""
-
     features: Tensor
     """float32 `[B, F, n_mels]`, zeros after each utterance."""
     lens: Tensor
@@ -34,7 +32,6 @@ class Batch:
     target_lens: Tensor
     """int64 `[B]`."""
     seconds: float
-    """Amount of audio."""
 
 
 def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[ManifestEntry]:

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from conch.cli.arguments import positive
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.families.ctc.decoder import unpacked_graph
@@ -38,8 +37,7 @@ FLAGS = f"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    values = {"manifest": Path, "left_ms": int, "limit": positive, "language_model": ""}
-    parser = script_parser(__doc__, FLAGS, **values)
+    parser = script_parser(__doc__, FLAGS, language_model="")
     add = parser.add_argument
     add("model", type=Path, help="a checkpoint, or an exported .onnx")
     add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")

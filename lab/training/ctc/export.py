@@ -55,7 +55,7 @@ class Step(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, out=Path)
+    parser = script_parser(__doc__, FLAGS)
     parser.add_argument("checkpoint", type=Path)
     args = parser.parse_args(arguments)
     model, units = checkpoint.load_model(args.checkpoint)
@@ -138,9 +138,9 @@ def difference(model: CtcModel, path: Path) -> float:
         with torch.inference_mode():
             expected, cache = model.step(features, lens, cache)
         feed = {"features": features.numpy(), "lens": lens.numpy(), **feeds}
-        found, *caches = session.run(None, feed)
+        log_probs, *caches = session.run(None, feed)
         feeds = dict(zip(CACHES, caches, strict=True))
-        worst = max(worst, float(np.abs(np.exp(found) - expected.exp().numpy()).max()))
+        worst = max(worst, float(np.abs(np.exp(log_probs) - expected.exp().numpy()).max()))
     return worst
 
 

@@ -91,9 +91,9 @@ class CtcModel(nn.Module):
             F.pad(features.transpose(1, 2), (2, 0)), features.new_zeros(1, 1, 1)
         )
         steps = torch.arange(hidden.shape[1], device=features.device)
-        places = steps if offsets is None else steps + offsets[:, None]
+        indices = steps if offsets is None else steps + offsets[:, None]
         # In the type of the convolutions' output, so that under autocast no layer has to convert.
-        hidden = hidden + self.positions[places % POSITIONS].to(hidden.dtype)
+        hidden = hidden + self.positions[indices % POSITIONS].to(hidden.dtype)
         mask = seen_frames(hidden.shape[1], (lens + 1) // 2, chunk_frames, left_frames)
         for layer in self.layers:
             hidden = layer(hidden, mask)

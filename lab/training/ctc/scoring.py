@@ -40,14 +40,14 @@ class ExportedModel:
         """Return log probabilities and their lengths, as `CtcModel.forward`."""
         size = 2 * chunk_frames or features.shape[1]
         caches = self._graph.empty_caches(len(lens), left_frames if chunk_frames else 0)
-        found = []
+        chunks = []
         for start in range(0, features.shape[1], size):
             chunk = features[:, start : start + size].numpy()
             chunk_lens = (lens - start).clamp(0, chunk.shape[1]).numpy()
             log_probs, caches = self._graph.step(chunk, chunk_lens, caches)
-            found.append(torch.from_numpy(log_probs))
+            chunks.append(torch.from_numpy(log_probs))
         stack = 2 * self.config.stack
-        return torch.cat(found, 1), (lens + stack - 1) // stack
+        return torch.cat(chunks, 1), (lens + stack - 1) // stack
 
 
 @torch.inference_mode()
@@ -66,7 +66,7 @@ def log_probs_of(
     multiple = 2 * (chunk_frames or model.config.stack)
     device = model.positions.device
     order = sorted(range(len(waveforms)), key=lambda index: len(waveforms[index]))
-    found: dict[int, FloatArray] = {}
+    by_index: dict[int, FloatArray] = {}
     while order:
         longest = len(waveforms[order[-1]]) / SAMPLE_RATE
         batch = [order.pop() for _ in range(min(len(order), max(1, int(batch_s / longest))))]
@@ -79,8 +79,8 @@ def log_probs_of(
             inputs.features.to(device), inputs.lens.to(device), chunk_frames, left_frames
         )
         for row, index in enumerate(batch):
-            found[index] = log_probs[row, : int(lens[row])].cpu().numpy()
-    return [found[index] for index in range(len(waveforms))]
+            by_index[index] = log_probs[row, : int(lens[row])].cpu().numpy()
+    return [by_index[index] for index in range(len(waveforms))]
 
 
 def greedy_texts(log_probs: Sequence[FloatArray], units: Units) -> list[str]:

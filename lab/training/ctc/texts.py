@@ -51,7 +51,7 @@ def scored_lists(
     graph: DecodingGraph, language_model: LanguageModel, log_probs: Sequence[FloatArray]
 ) -> list[Scored]:
     """Return the n-best lists of utterances, as long as `beam_size` of a request has them."""
-    found = []
+    lists = []
     for item in tqdm(log_probs, desc="n-best lists", disable=None):
         stream = WfstStream(graph)
         stream.advance(item)
@@ -60,8 +60,8 @@ def scored_lists(
             words = language_model_words(path.text)
             lm_score = language_model.score(words)
             nbest.append(Hypothesis(path.text, path.score, path.am_score, lm_score, len(words)))
-        found.append(nbest)
-    return found
+        lists.append(nbest)
+    return lists
 
 
 def best_texts(lists: Sequence[Scored], weights: Weights = RESCORED.weights) -> list[str]:

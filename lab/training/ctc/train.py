@@ -39,20 +39,20 @@ FLAGS = """
                           with --units of its encoder only
 --whisper FOLDER          a CTranslate2 folder to start from; tiny.en if left out
 --units UNITS             characters (default without --init), or a number of subwords
---epochs N                either these
---minutes N               or these end the training, evaluation included
---batch-s N=80            seconds of audio in a batch
---rate N=8e-5             highest learning rate of the encoder
---output-rate N=1e-3      and of the output layer
---output-only-steps N=100  first steps, with the encoder as it is
---warm-up-steps N=60      in which the encoder's rate rises
+--epochs X                either these
+--minutes X               or these end the training, evaluation included
+--batch-s X=80            seconds of audio in a batch
+--rate X=8e-5             highest learning rate of the encoder
+--output-rate X=1e-3      and of the output layer
+--output-only-steps COUNT=100  first steps, with the encoder as it is
+--warm-up-steps COUNT=60  in which the encoder's rate rises
 --augment {none,masks,speeds,light}=light  none for one epoch
 --device NAME             cuda where there is one, else cpu
 --processes N=1           that share each step; on CPUs one a core
---workers N=1             processes that make batches
---evaluate-minutes N=10   from one evaluation to the next
---checkpoint-minutes N=3  from one checkpoint to the next
---seed N=1                of all that is drawn
+--workers COUNT=1         processes that make batches
+--evaluate-minutes X=10   from one evaluation to the next
+--checkpoint-minutes X=3  from one checkpoint to the next
+--seed COUNT=1            of all that is drawn
 """
 
 
@@ -136,20 +136,8 @@ def train(args: argparse.Namespace) -> None:
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    wholes = ("output_only_steps", "warm_up_steps", "processes", "workers", "seed")
-    numbers = (
-        *("epochs", "minutes", "batch_s", "rate", "output_rate"),
-        *("evaluate_minutes", "checkpoint_minutes"),
-    )
-    parser = script_parser(
-        __doc__,
-        FLAGS,
-        **dict.fromkeys(("manifest", "out", "cache", "init"), Path),
-        **dict.fromkeys(wholes, int),
-        **dict.fromkeys(numbers, float),
-        whisper="",
-        device="cuda" if torch.cuda.is_available() else "cpu",
-    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    parser = script_parser(__doc__, FLAGS, whisper="", device=device)
     bf16 = argparse.BooleanOptionalAction
     parser.add_argument("--bf16", action=bf16, default=True, help="products in bfloat16")
     args = parser.parse_args(arguments)

@@ -39,8 +39,6 @@ class Dev:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerConfig:
-    """How long and how fast."""
-
     out: Path
     seed: int = 1
     epochs: float | None = None
@@ -127,17 +125,17 @@ class Trainer:
         self._log(f"{self.batches.per_epoch} batches, {self.batches.epoch_s / 3600:.2f} h an epoch")
         self._elapsed_before_s, self._started = self.elapsed_s, time.monotonic()
         reported = saved = evaluated = self.elapsed_s
-        heard_s = 0.0
+        trained_s = 0.0
         first, step = self.number * self.processes + self.rank, self.processes
         source = loaded(self.batches, range(first, 2**31, step), config.workers)
         while self.progress < 1.0:
             loss, seconds = self._train(next(source))
             self.losses.append(loss)
             self.number += 1
-            heard_s += seconds
+            trained_s += seconds
             if self.elapsed_s - reported > _REPORT_S:
-                self._report(heard_s / (self.elapsed_s - reported))
-                reported, heard_s = self.elapsed_s, 0.0
+                self._report(trained_s / (self.elapsed_s - reported))
+                reported, trained_s = self.elapsed_s, 0.0
             if self.elapsed_s - evaluated > 60 * config.evaluate_minutes:
                 evaluated = self.elapsed_s
                 self.evaluate()
@@ -167,10 +165,10 @@ class Trainer:
         self.model.eval()
         rates = []
         for chunk in (0, STREAMING_CHUNK):
-            found = log_probs_of(
+            log_probs = log_probs_of(
                 self.model, self.dev.waveforms, chunk_frames=chunk, left_frames=STREAMING_LEFT
             )
-            rate = word_error_rate(self.dev.texts, greedy_texts(found, self.units))
+            rate = word_error_rate(self.dev.texts, greedy_texts(log_probs, self.units))
             rates.append(percent(rate))
         self._log(f"dev WER, greedy: full context {rates[0]} %, 640 ms {rates[1]} %")
 

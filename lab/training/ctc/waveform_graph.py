@@ -72,9 +72,9 @@ class Front(nn.Module):
         output_lens = (samples + (frame - 1)) // frame
         steps = torch.arange(HISTORY + output_lens.max() * frame) - HISTORY  # type: ignore[call-overload]
         ends = torch.cumsum(samples, 0)
-        places = (ends - samples)[:, None] + steps
+        indices = (ends - samples)[:, None] + steps
         is_inside = (steps >= 0) & (steps < samples[:, None])
-        rows = torch.where(is_inside, waveform[torch.where(is_inside, places, 0)], 0.0)
+        rows = torch.where(is_inside, waveform[torch.where(is_inside, indices, 0)], 0.0)
         real, imaginary = F.conv1d(rows[:, None], self.waves, stride=FRAME_SHIFT).chunk(2, 1)
         mel = self.filters @ (real**2 + imaginary**2)
         features = (torch.log10(mel.clamp(min=STREAMING_FLOOR)) + 4.0) / 4.0
@@ -84,7 +84,7 @@ class Front(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, "--out FILE!  the graph", out=Path)
+    parser = script_parser(__doc__, "--out FILE!  the graph")
     parser.add_argument("model", type=Path, help="an .onnx file of lab.training.ctc.export")
     args = parser.parse_args(arguments)
     onnx.save(waveform_graph(args.model), args.out)
@@ -95,9 +95,6 @@ def waveform_graph(model: Path) -> onnx.ModelProto:
     """Return the graph `waveform`, `waveform_shapes` to `log_probs`, `log_probs_lens`.
 
     It checks nothing: rows are to be of at least one sample and at most `MAX_SEGMENT_S`.
-
-    Args:
-        model: an .onnx file of `lab.training.ctc.export`.
     """
     graph = CtcGraph(DeviceConfig(model=str(model)))
     # Older runtimes and TensorRT know products in float32 only, and no functions.

@@ -61,8 +61,8 @@ def _name(file: BinaryIO) -> str:
     return file.read(_number(file, "H"))[:-1].decode()
 
 
-def _number(file: BinaryIO, kind: str) -> int:
-    layout = struct.Struct(f"<{kind}")
+def _number(file: BinaryIO, format: str) -> int:
+    layout = struct.Struct(f"<{format}")
     return int(layout.unpack(file.read(layout.size))[0])
 
 
@@ -91,17 +91,16 @@ def initial_model(folder: Path, units: Units) -> CtcModel:
 def with_new_output(model: CtcModel, units: Units) -> CtcModel:
     """Return a model with the encoder of another and a new output layer for other units."""
     config = replace(model.config, vocab_size=len(units.vocab), stack=units.stack)
-    found = CtcModel(config)
+    adapted = CtcModel(config)
     encoder = {
         name: value for name, value in model.state_dict().items() if not name.startswith("output.")
     }
-    missing = found.load_state_dict(encoder, strict=False).missing_keys
+    missing = adapted.load_state_dict(encoder, strict=False).missing_keys
     assert set(missing) == {"output.weight", "output.bias"}
-    return found
+    return adapted
 
 
 def _names(num_layers: int) -> dict[str, str]:
-    """Return CTranslate2's name of each of the model's parameters, without the output layer."""
     names: dict[str, str] = {}
     for conv in ("conv1", "conv2"):
         names |= {f"{conv}.{part}": f"{conv}/{part}" for part in ("weight", "bias")}

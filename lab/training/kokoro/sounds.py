@@ -32,9 +32,9 @@ def main() -> None:
     sounds: defaultdict[str, list[FloatArray]] = defaultdict(list)
     with manifest.open(newline="") as file:
         for item in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            voice, found, _ = item["speaker"].partition("*1.00")
+            voice, separator, _ = item["speaker"].partition("*1.00")
             is_fitting = LEAST_S <= float(item["duration"]) <= MOST_S and voice in NAMES
-            if not found or not is_fitting or len(sounds[voice]) == RECORDINGS:
+            if not separator or not is_fitting or len(sounds[voice]) == RECORDINGS:
                 continue
             waveform, rate = soundfile.read(manifest.parent / item["path"], dtype="float32")
             assert rate == SAMPLE_RATE

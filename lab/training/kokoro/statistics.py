@@ -40,12 +40,12 @@ class Sums:
         self._means: dict[str, DoubleArray] = {}
         self._squares: dict[str, DoubleArray] = {}
 
-    def add(self, found: Mapping[str, Array], frames: int) -> None:
+    def add(self, outputs: Mapping[str, Array], frames: int) -> None:
         """Add what a call has found: the mean of each channel, and its variance around that."""
-        for name, value in found.items():
+        for name, value in outputs.items():
             if name.endswith(MEAN):
                 mean = value.ravel().astype(np.float64)
-                variance = found[name.replace(MEAN, VARIANCE)].ravel()
+                variance = outputs[name.replace(MEAN, VARIANCE)].ravel()
                 self._means[name] = self._means.get(name, 0) + frames * mean
                 self._squares[name] = self._squares.get(name, 0) + frames * (variance + mean**2)
         self._frames += frames
@@ -56,8 +56,8 @@ class Sums:
         for name, total in self._means.items():
             pooled[name] = mean = total / self._frames
             pooled[name.replace(MEAN, VARIANCE)] = self._squares[name] / self._frames - mean**2
-        found: Array = np.concatenate([pooled[name] for name in names]).astype(np.float16)
-        return found
+        values: Array = np.concatenate([pooled[name] for name in names]).astype(np.float16)
+        return values
 
 
 def measuring(source: Path) -> tuple[bytes, list[str]]:
@@ -86,9 +86,9 @@ def main() -> None:
         for sounds in tokens:
             inputs = {"tokens": sounds, "speed": np.ones(1, np.float32)}
             latents = acoustic([Row(inputs, {"voice": voice})])[0]["latents"]
-            found = vocoder.run(names, unpacked(latents))
-            sums.add(dict(zip(names, found, strict=True)), len(latents))
-            sizes = [value.size for value in found]
+            outputs = vocoder.run(names, unpacked(latents))
+            sums.add(dict(zip(names, outputs, strict=True)), len(latents))
+            sizes = [value.size for value in outputs]
         values.append(sums.pooled(names))
         print(voice, flush=True)
     np.savez_compressed(STATISTICS, values=np.stack(values), names=names, sizes=sizes)

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from conch.language import language_model_words
 from lab.arguments import script_parser
-from lab.training.punctuation.written import heard_words, line_of
+from lab.training.punctuation.written import line_of, printed_words
 
 FLAGS = """
 --clones FOLDER  clones of Standard Ebooks
@@ -41,7 +41,7 @@ _NO_CHAPTERS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, clones=Path, out=Path)
+    parser = script_parser(__doc__, FLAGS)
     texts = partial(parser.add_argument, type=Path, nargs="*", default=[])
     texts("--plain", help="a paragraph a line")
     texts("--without", help="texts that --plain must not quote")
@@ -83,7 +83,7 @@ def write(path: Path, paragraphs: Iterable[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = []
     for index, paragraph in enumerate(paragraphs):
-        words = heard_words(paragraph, spell=index % 5 > 0)
+        words = printed_words(paragraph, spell=index % 5 > 0)
         if words:
             lines.append(line_of(words))
     path.write_text("\n".join(lines) + "\n")
@@ -105,8 +105,8 @@ def paragraphs_of_chapter(xhtml: str) -> Iterator[str]:
 
 
 def _paragraphs(element: ElementTree.Element) -> Iterator[str]:
-    kind = element.get(_TYPE, "")
-    if any(name in kind for name in _NO_PROSE) or element.tag == f"{_XHTML}header":
+    role = element.get(_TYPE, "")
+    if any(name in role for name in _NO_PROSE) or element.tag == f"{_XHTML}header":
         return
     if element.tag == f"{_XHTML}p":
         yield " ".join(_text(element).split())

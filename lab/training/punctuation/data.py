@@ -10,8 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.families.punctuation.model import CAPITAL, MARKS, UNKNOWN, UPPER, HashedVocabulary, plain
-from lab.training.punctuation.written import Heard, words_of_line
+from conch.families.punctuation.model import (
+    CAPITAL,
+    MARKS,
+    UNKNOWN,
+    UPPER,
+    HashedVocabulary,
+    plain,
+)
+from lab.training.punctuation.written import PrintedWord, words_of_line
 
 LENGTHS = (12, 24, 48, 96)
 """Longest windows of a batch, in words."""
@@ -33,17 +40,19 @@ class Corpus(NamedTuple):
     """Where sentences begin."""
 
 
-def read_lines(paths: Sequence[Path]) -> list[list[Heard]]:
+def read_lines(paths: Sequence[Path]) -> list[list[PrintedWord]]:
     return [words_of_line(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def vocabulary_of(lines: Sequence[Sequence[Heard]], size: int, least: int = 3) -> HashedVocabulary:
+def vocabulary_of(
+    lines: Sequence[Sequence[PrintedWord]], size: int, least: int = 3
+) -> HashedVocabulary:
     """Return the most frequent words that stand at least `least` times in the texts."""
     counts = Counter(plain(item.word) for line in lines for item in line)
     return HashedVocabulary([word for word, count in counts.most_common(size) if count >= least])
 
 
-def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[str]]:
+def cased_forms(lines: Sequence[Sequence[PrintedWord]]) -> tuple[dict[str, str], set[str]]:
     """Return what the case of a word's first letter does not show.
 
     Returns:
@@ -55,9 +64,9 @@ def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[s
         for item in line:
             forms.setdefault(item.word.lower(), Counter())[item.word] += 1
     inside, capitals = {}, set()
-    for word, found in forms.items():
-        form, count = found.most_common(1)[0]
-        if 2 * count <= found.total() or form[1:].islower() or len(word) < 2:
+    for word, counts in forms.items():
+        form, count = counts.most_common(1)[0]
+        if 2 * count <= counts.total() or form[1:].islower() or len(word) < 2:
             continue
         if form.isupper():
             capitals.add(word)
@@ -67,7 +76,7 @@ def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[s
 
 
 def corpus_of(
-    lines: Sequence[Sequence[Heard]], vocabulary: HashedVocabulary, capitals: set[str]
+    lines: Sequence[Sequence[PrintedWord]], vocabulary: HashedVocabulary, capitals: set[str]
 ) -> Corpus:
     """Return texts as numbers. Shouted words count as words with or without a capital."""
     items = [item for line in lines for item in line]
@@ -94,14 +103,10 @@ class Batch(NamedTuple):
 
 
 def batches(corpus: Corpus, words: int, unknown: float, wrong: float, seed: int) -> Iterator[Batch]:
-    """Yield random windows without end.
+    """Yield random windows without end; `words` counts padding.
 
-    Args:
-        corpus: Texts.
-        words: Words of a batch, padding included.
-        unknown: Share of words that are shown without the word itself.
-        wrong: Share of words in whose place another stands, as a recogniser errs.
-        seed: Of the choice.
+    `unknown` is the share of words that are shown without the word itself, `wrong` that of words in
+    whose place another stands, as a recogniser errs.
     """
     generator = np.random.default_rng(seed)
     total = len(corpus.marks)
@@ -128,7 +133,7 @@ def batches(corpus: Corpus, words: int, unknown: float, wrong: float, seed: int)
             cases[row, here] = corpus.cases[start:end]
         hidden = (generator.random((rows, longest)) < unknown) & (marks >= 0)
         features[:, :, 0][hidden] = UNKNOWN
-        heard = (generator.random((rows, longest)) < wrong) & (marks >= 0)
-        features[heard] = corpus.features[generator.integers(0, total, int(heard.sum()))]
-        cases[heard] = -100
+        misheard = (generator.random((rows, longest)) < wrong) & (marks >= 0)
+        features[misheard] = corpus.features[generator.integers(0, total, int(misheard.sum()))]
+        cases[misheard] = -100
         yield Batch(*map(torch.from_numpy, (features, marks, cases)))

@@ -27,7 +27,7 @@ from conch.scoring.manifest import read_manifest
 from lab.arguments import script_parser
 from lab.training.ctc.scoring import ExportedModel, log_probs_of
 from lab.training.ctc.texts import graph_texts
-from lab.training.punctuation.written import Heard, case_of, heard_words, words_of_line
+from lab.training.punctuation.written import PrintedWord, case_of, printed_words, words_of_line
 from lab.waveforms import waveform_of
 
 FLAGS = """
@@ -39,7 +39,7 @@ FLAGS = """
 """
 SEGMENT_WORDS = 40
 """A segment of a text takes sentences until it has as many words."""
-_NOTHING = Heard("", LOWER, 0)
+_NOTHING = PrintedWord("", LOWER, 0)
 Writer = Callable[[Sequence[str]], Sequence[str]]
 """Texts in lower case without marks to texts with them."""
 
@@ -48,13 +48,13 @@ class Segment(NamedTuple):
     """A text as it is printed, in words."""
 
     source: str
-    words: list[Heard]
+    words: list[PrintedWord]
     path: Path | None = None
     """The recording, if there is one."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, manifest=Path, model="")
+    parser = script_parser(__doc__, FLAGS, model="")
     parser.add_argument("--texts", type=Path, nargs="*", default=[])
     args = parser.parse_args(arguments)
     segments = [item for path in args.texts for item in segments_of_text(path)]
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     def model(texts: Sequence[str]) -> list[str]:
         return [text for text, _ in punctuator.punctuate(texts)]
 
-    heard = recognised(segments) if args.graph else [spoken(item.words) for item in segments]
+    inputs = recognised(segments) if args.graph else [spoken(item.words) for item in segments]
     print(
         "| source | words | by | comma F1 | period F1 | question F1 | capital F1 | case right % |\n"
         "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
@@ -77,14 +77,14 @@ def main(arguments: list[str] | None = None) -> None:
     sources = dict.fromkeys(segment.source for segment in segments)
     for source in (*sources, "all") if len(sources) > 1 else sources:
         own = [index for index, item in enumerate(segments) if source in (item.source, "all")]
-        wanted, texts = [segments[index].words for index in own], [heard[index] for index in own]
+        wanted, texts = [segments[index].words for index in own], [inputs[index] for index in own]
         for name, writer in (("baseline", first_and_last), ("model", model)):
             print(row_of(source, name, wanted, writer(texts)), flush=True)
 
 
 def segments_of_text(path: Path) -> Iterator[Segment]:
     """Yield whole sentences of a text, some at a time."""
-    words: list[Heard] = []
+    words: list[PrintedWord] = []
     for line in path.read_text().splitlines():
         for item in words_of_line(line):
             words.append(item)
@@ -101,12 +101,12 @@ def segments_of_manifest(path: Path, splits: Sequence[str]) -> Iterator[Segment]
         text = utterance.text
         is_printed = text != text.lower() and text != text.upper() and any(c in text for c in ",.?")
         if is_printed and (not splits or utterance.split in splits):
-            words = heard_words(text, whole=False)
+            words = printed_words(text, whole=False)
             if words:
                 yield Segment(utterance.source, words, utterance.path)
 
 
-def spoken(words: Iterable[Heard]) -> str:
+def spoken(words: Iterable[PrintedWord]) -> str:
     return " ".join(item.word.lower() for item in words)
 
 
@@ -124,7 +124,9 @@ def first_and_last(texts: Sequence[str]) -> list[str]:
     return [f"{text[:1].upper()}{text[1:]}." for text in capital]
 
 
-def row_of(source: str, name: str, wanted: Sequence[Sequence[Heard]], texts: Sequence[str]) -> str:
+def row_of(
+    source: str, name: str, wanted: Sequence[Sequence[PrintedWord]], texts: Sequence[str]
+) -> str:
     pairs = [
         pair
         for words, text in zip(wanted, texts, strict=True)
@@ -138,7 +140,9 @@ def row_of(source: str, name: str, wanted: Sequence[Sequence[Heard]], texts: Seq
     return f"| {source} | {len(pairs)} | {name} | {shown} |"
 
 
-def pairs_of(wanted: Sequence[Heard], got: Sequence[Heard]) -> Iterator[tuple[Heard, Heard]]:
+def pairs_of(
+    wanted: Sequence[PrintedWord], got: Sequence[PrintedWord]
+) -> Iterator[tuple[PrintedWord, PrintedWord]]:
     """Yield the words of two texts, aligned; one without a partner has an empty one."""
     if not wanted or not got:
         yield from ((item, _NOTHING) for item in wanted)

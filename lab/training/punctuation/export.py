@@ -25,7 +25,7 @@ from lab.training.ctc.export import with_half_weights
 from lab.training.punctuation.model import Punctuation
 
 WEIGHED = ("comma", "period", "question", "end")
-FLAGS = "--out FILE!  the graph\n" + "".join(f"--{name} N=0  see above\n" for name in WEIGHED)
+FLAGS = "--out FILE!  the graph\n" + "".join(f"--{name} X=0  see above\n" for name in WEIGHED)
 
 
 class Int8Embedding(nn.Module):
@@ -43,7 +43,7 @@ class Int8Embedding(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, out=Path, **dict.fromkeys(WEIGHED, float))
+    parser = script_parser(__doc__, FLAGS)
     parser.add_argument("checkpoint", type=Path)
     args = parser.parse_args(arguments)
     saved = torch.load(args.checkpoint, weights_only=False)
@@ -87,9 +87,9 @@ def difference(model: Punctuation, path: Path) -> float:
     features = np.random.default_rng(0).integers(1, size, shape, dtype=np.int32)
     with torch.inference_mode():
         expected = model(torch.from_numpy(features)).softmax(-1).numpy()
-    found = session.run(None, {"features": features})[0]
-    found = torch.from_numpy(found).softmax(-1).numpy()
-    return float(np.abs(found - expected).max())
+    probs = session.run(None, {"features": features})[0]
+    probs = torch.from_numpy(probs).softmax(-1).numpy()
+    return float(np.abs(probs - expected).max())
 
 
 if __name__ == "__main__":

@@ -70,13 +70,9 @@ class Punctuation(nn.Module):
         self.output = nn.Linear(config.width, len(MARKS) + CASES)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return logits.
+        """Return float32 `[B, T, marks + cases]`: of the mark after each word, then of its case.
 
-        Args:
-            features: int `[B, T, FEATURES]`; rows are padded with PADDING.
-
-        Returns:
-            float32 `[B, T, marks + cases]`: of the mark after each word, then of its case.
+        `features` are int `[B, T, FEATURES]`; rows are padded with PADDING.
         """
         assert features.shape[-1] == FEATURES
         is_word = (features[:, :, :1] != PADDING).to(torch.float32)

@@ -20,23 +20,21 @@ from lab.training.punctuation.model import Config, Punctuation
 
 FLAGS = """
 --out FOLDER!         for checkpoints
---minutes N           the rate falls to nothing by then
+--minutes X           the rate falls to nothing by then
 --steps N             in place of --minutes; then the same each time
 --words N=24000       of the vocabulary
 --batch-words N=3072  with padding
---rate N=2.5e-3       highest learning rate
---unknown N=0.03      share of words hidden
---wrong N=0.04        share of words replaced
+--rate X=2.5e-3       highest learning rate
+--unknown X=0.03      share of words hidden
+--wrong X=0.04        share of words replaced
 --threads N=1         of PyTorch
---seed N=1            of all that is drawn
+--seed COUNT=1        of all that is drawn
 """
 CASE_WEIGHT = 0.5
 
 
 def main(arguments: list[str] | None = None) -> None:
-    wholes = dict.fromkeys(("steps", "words", "batch_words", "threads", "seed"), int)
-    numbers = dict.fromkeys(("minutes", "rate", "unknown", "wrong"), float)
-    parser = script_parser(__doc__, FLAGS, out=Path, **wholes, **numbers)
+    parser = script_parser(__doc__, FLAGS)
     parser.add_argument("--texts", type=Path, nargs="+", required=True)
     args = parser.parse_args(arguments)
     if (args.minutes is None) == (args.steps is None):

@@ -41,7 +41,7 @@ _SYMBOLS = str.maketrans(
 )
 
 
-class Heard(NamedTuple):
+class PrintedWord(NamedTuple):
     """A word, its case and the mark after it."""
 
     word: str
@@ -49,37 +49,33 @@ class Heard(NamedTuple):
     mark: int
 
 
-def heard_words(paragraph: str, spell: bool = True, whole: bool = True) -> list[Heard]:
-    """Return the words of a printed paragraph.
+def printed_words(paragraph: str, spell: bool = True, whole: bool = True) -> list[PrintedWord]:
+    """Return the words of a printed paragraph; `spell` turns numbers in digits into words.
 
     Quotes and brackets go, dashes and semicolons are commas, and an exclamation is a sentence
-    where the next word has a capital. Titles and numbers are spelled.
-
-    Args:
-        paragraph: Text with curly or plain quotes.
-        spell: Whether numbers in digits become words.
-        whole: Whether the text ends a sentence, whatever its last mark.
+    where the next word has a capital. Titles are spelled. A `whole` text ends a sentence, whatever
+    its last mark.
     """
     text = _INVISIBLE.sub("", unicodedata.normalize("NFC", paragraph)).replace("\u00a0", " ")
-    text = _ABBREVIATION.sub(lambda found: _ABBREVIATIONS[found.group(1)], text)
-    text = _INITIALS.sub(lambda found: " ".join(re.findall(r"\w", found.group())), text)
+    text = _ABBREVIATION.sub(lambda match: _ABBREVIATIONS[match.group(1)], text)
+    text = _INITIALS.sub(lambda match: " ".join(re.findall(r"\w", match.group())), text)
     text = _ELLIPSIS.sub(" ; ", _LONG_DASH.sub(" ; ", text))
     text = _QUOTES.sub(" ", text).translate(_SYMBOLS)
     tokens = _TOKEN.findall(text)
-    found: list[Heard] = []
+    printed: list[PrintedWord] = []
     for index, token in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else ""
         if token[0] not in _SIGNS:
             words = spelled(token) if spell and _SPELLED.fullmatch(token) else [token]
-            found += [Heard(word, case_of(word), 0) for word in words]
-        elif found:
+            printed += [PrintedWord(word, case_of(word), 0) for word in words]
+        elif printed:
             mark = _mark(token, following)
             # "Well?--" and "said he;" keep the stronger one of two marks.
-            if mark > found[-1].mark:
-                found[-1] = found[-1]._replace(mark=mark)
-    if whole and found and found[-1].mark == MARKS.index(","):
-        found[-1] = found[-1]._replace(mark=MARKS.index("."))
-    return found
+            if mark > printed[-1].mark:
+                printed[-1] = printed[-1]._replace(mark=mark)
+    if whole and printed and printed[-1].mark == MARKS.index(","):
+        printed[-1] = printed[-1]._replace(mark=MARKS.index("."))
+    return printed
 
 
 def case_of(word: str) -> int:
@@ -105,15 +101,15 @@ def _mark(token: str, following: str) -> int:
     return MARKS.index(",")
 
 
-def line_of(words: list[Heard]) -> str:
+def line_of(words: list[PrintedWord]) -> str:
     """Return a line of a training text: words with their marks, as `words_of_line` reads them."""
     return " ".join(item.word + MARKS[item.mark] for item in words)
 
 
-def words_of_line(line: str) -> list[Heard]:
+def words_of_line(line: str) -> list[PrintedWord]:
     """Return the words of a line of a training text."""
-    found = []
+    words = []
     for token in line.split():
         word = token.rstrip(",.?")
-        found.append(Heard(word, case_of(word), MARKS.index(token[len(word) :])))
-    return found
+        words.append(PrintedWord(word, case_of(word), MARKS.index(token[len(word) :])))
+    return words

@@ -41,6 +41,6 @@ def called(waveform: NDArray[np.float32], random: np.random.Generator) -> NDArra
     sent = np.clip(line + noise, -1, 1).astype(np.float32)
     soundfile.write(coded, sent, TELEPHONE_SAMPLE_RATE, format="WAV", subtype=codec)
     coded.seek(0)
-    heard, _ = soundfile.read(coded, dtype="float32")
-    back = soxr.resample(heard, TELEPHONE_SAMPLE_RATE, SAMPLE_RATE)
+    decoded, _ = soundfile.read(coded, dtype="float32")
+    back = soxr.resample(decoded, TELEPHONE_SAMPLE_RATE, SAMPLE_RATE)
     return np.asarray(back, np.float32)

@@ -52,8 +52,8 @@ class Embedding(nn.Module):
         return self._norm(value, "xvector.dense.nonlinear.batchnorm")[..., 0]
 
     def _weight(self, name: str) -> nn.Parameter:
-        found: nn.Parameter = self._weights[_key(name)]
-        return found
+        weight: nn.Parameter = self._weights[_key(name)]
+        return weight
 
     def _optional(self, name: str) -> nn.Parameter | None:
         return self._weight(name) if name in self._names else None

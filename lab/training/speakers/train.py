@@ -37,12 +37,12 @@ FLAGS = """
 --judge SPLIT=dev  for equal error rates
 --out FILE!        what is added to the weights
 --start FILE       an earlier OUT to go on from
---minutes N=55     the rate falls to nothing by then
+--minutes X=55     the rate falls to nothing by then
 --most N=5000      utterances to learn from
 --batch N=32       utterances of a step
---rate N=1e-3      highest learning rate
+--rate X=1e-3      highest learning rate
 --threads N=1      of PyTorch
---seed N=1         of all that is drawn
+--seed COUNT=1     of all that is drawn
 """
 FRAMES = 148
 """Of a piece of 1.5 s."""
@@ -70,10 +70,7 @@ class Utterance:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    wholes = dict.fromkeys(("most", "batch", "threads", "seed"), int)
-    numbers = dict.fromkeys(("minutes", "rate"), float)
-    paths = dict.fromkeys(("manifest", "out", "start"), Path)
-    args = script_parser(__doc__, FLAGS, **paths, **wholes, **numbers).parse_args(arguments)
+    args = script_parser(__doc__, FLAGS).parse_args(arguments)
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     source = packaged(PACKAGE, "", SPEAKERS.sha256) / EMBEDDING_WEIGHTS
@@ -116,14 +113,14 @@ def tune(
         for group in optimizer.param_groups:
             group["lr"] = args.rate * min(1.0, (step + 1) / 50) * max(0.02, 1 - done)
         chosen = draw.choice(len(learned), args.batch, replace=False)
-        pieces = np.stack([drawn_piece(learned[place], draw) for place in chosen])
-        found = functional.normalize(network(torch.from_numpy(pieces)), dim=1)
+        pieces = np.stack([drawn_piece(learned[index], draw) for index in chosen])
+        embeddings = functional.normalize(network(torch.from_numpy(pieces)), dim=1)
         wanted = torch.from_numpy(targets[chosen])
         others = speakers[chosen]
         # Another utterance of the same speaker is no other voice.
         same = (others[:, None] == others[None]) & ~np.eye(args.batch, dtype=bool)
-        scores = (found @ wanted.T / TEMPERATURE).masked_fill(torch.from_numpy(same), -1e4)
-        cosine = (found * wanted).sum(1).mean()
+        scores = (embeddings @ wanted.T / TEMPERATURE).masked_fill(torch.from_numpy(same), -1e4)
+        cosine = (embeddings * wanted).sum(1).mean()
         contrast = functional.cross_entropy(scores, torch.arange(args.batch))
         loss = 1 - cosine + CONTRAST * contrast
         optimizer.zero_grad(set_to_none=True)
@@ -143,8 +140,8 @@ def utterances(manifest: Path, split: str, most: int, seed: int) -> list[Utteran
     rows = [row for row in rows if float(row["duration"]) >= 2.2 and row["source"] != "ljspeech"]
     random.Random(seed).shuffle(rows)
     made = []
-    for place, row in enumerate(rows[:most]):
-        draw = np.random.default_rng([seed, place])
+    for index, row in enumerate(rows[:most]):
+        draw = np.random.default_rng([seed, index])
         waveform = waveform_of(manifest.parent / row["path"])[: round(MOST_S * 16_000)]
         calls = (fbank(called(waveform, draw)).astype(np.float16) for _ in range(CALLS))
         # Who is not known is nobody else's voice.
@@ -155,14 +152,14 @@ def utterances(manifest: Path, split: str, most: int, seed: int) -> list[Utteran
 
 def drawn_piece(item: Utterance, draw: np.random.Generator) -> NDArray[np.float32]:
     """Return a piece of an utterance as the network takes it, mostly of a call."""
-    heard = item.calls[draw.integers(CALLS)] if draw.random() > WIDE_SHARE else item.wide
-    return piece(heard, int(draw.integers(len(heard) - FRAMES + 1)))
+    features = item.calls[draw.integers(CALLS)] if draw.random() > WIDE_SHARE else item.wide
+    return piece(features, int(draw.integers(len(features) - FRAMES + 1)))
 
 
-def piece(heard: Features, first: int) -> NDArray[np.float32]:
+def piece(features: Features, first: int) -> NDArray[np.float32]:
     """Return features of a piece without their mean, `[FRAMES, 80]`."""
-    found = heard[first : first + FRAMES].astype(np.float32)
-    return np.asarray(found - found.mean(axis=0), np.float32)
+    cut = features[first : first + FRAMES].astype(np.float32)
+    return np.asarray(cut - cut.mean(axis=0), np.float32)
 
 
 def target(network: Embedding, wide: Features) -> NDArray[np.float32]:
@@ -178,15 +175,15 @@ def rates(network: Embedding, judged: Sequence[Utterance], seed: int) -> str:
     draw = np.random.default_rng(seed)
     firsts = [int(draw.integers(len(item.wide) - FRAMES + 1)) for item in judged]
     speakers = np.array([item.speaker for item in judged])
-    found = {}
-    for name, kind in (("wide", None), ("calls", 0)):
-        heard = [item.wide if kind is None else item.calls[kind] for item in judged]
-        pieces = np.stack([piece(*pair) for pair in zip(heard, firsts, strict=True)])
+    by_name = {}
+    for name, call in (("wide", None), ("calls", 0)):
+        inputs = [item.wide if call is None else item.calls[call] for item in judged]
+        pieces = np.stack([piece(*pair) for pair in zip(inputs, firsts, strict=True)])
         with torch.no_grad():
             starts = range(0, len(pieces), 50)
             batches = [network(torch.from_numpy(pieces[at : at + 50])).numpy() for at in starts]
-        found[name] = equal_error_rate(unit(np.concatenate(batches)), speakers)
-    return ", ".join(f"{name} {rate:.2%}" for name, rate in found.items())
+        by_name[name] = equal_error_rate(unit(np.concatenate(batches)), speakers)
+    return ", ".join(f"{name} {rate:.2%}" for name, rate in by_name.items())
 
 
 def equal_error_rate(sounds: NDArray[np.float32], speakers: NDArray[np.str_]) -> float:

@@ -18,14 +18,14 @@ from recordings import recordings_of
 from conch.component.graph import Graph
 from conch.families.ctc.vocabulary import SHIPPED, read_vocabulary
 from lab.baselines.components import live, recorded, text_of, words_of
-from lab.baselines.folder_peers import Heard, peer_of
+from lab.baselines.folder_peers import PeerResult, peer_of
 
 STEP = 10_240
 WHOLE = ("icefall", "wenet", "nemo", "waveform")
 LIVE = ("icefall_live", "wenet")
 
 
-def check(found: list[Any], expected: list[Heard], frame_s: float) -> None:
+def check(found: list[Any], expected: list[PeerResult], frame_s: float) -> None:
     texts = [text_of(item) for item in found]
     assert texts == [item.text for item in expected]
     assert len(set(texts)) == len(texts) and all(len(text.split()) > 5 for text in texts)

@@ -19,10 +19,10 @@ from waiting import wait_until
 from conch.gateway.doors import DOORS, Door
 from conch.processes import model_processes
 from lab.chaos.answers import Answer
-from lab.chaos.visits.battery import CROWD, THOSE_WHO_STAY, Battery, Found, visit_all
+from lab.chaos.visits.battery import CROWD, THOSE_WHO_STAY, Battery, Findings, visit_all
 from lab.chaos.visits.behaviours import QUICK, SLOW, Behaviour
 from lab.chaos.visits.clients import client_of
-from lab.chaos.visits.places import gateway_with
+from lab.chaos.visits.gateway_process import gateway_with
 
 FALLS: dict[tuple[str, str], str] = {}
 """What does not hold today, by door and behaviour, and why."""
@@ -50,7 +50,7 @@ def test_every_door_has_a_client(door: Door) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Found:
+def found(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Findings:
     """Return what came of all visits: those of one door at once, and then all who stay."""
     return asyncio.run(visit_all(gateway.grpc_url, tmp_path_factory.mktemp("strangers")))
 
@@ -65,33 +65,33 @@ def cases() -> Iterator[Any]:
 
 @pytest.mark.server
 @pytest.mark.parametrize(("door", "behaviour"), [*cases()])
-def test_a_stranger_gets_a_right_answer(found: Found, door: Door, behaviour: Behaviour) -> None:
+def test_a_stranger_gets_a_right_answer(found: Findings, door: Door, behaviour: Behaviour) -> None:
     answers = found.answers[door.name, behaviour.name]
     assert [str(answer) for answer, is_right in answers if not is_right] == []
 
 
 @pytest.mark.server
 @by_name
-def test_an_honest_client_beside_strangers_is_served(found: Found, door: Door) -> None:
-    pairs: list[tuple[Answer, Answer]] = found.honest[door.name]
-    assert [given for given, alone in pairs if given != alone] == []
-    assert len(pairs) == 2
+def test_an_honest_client_beside_strangers_is_served(found: Findings, door: Door) -> None:
+    beside: list[tuple[Answer, Answer]] = found.honest[door.name]
+    assert [given for given, alone in beside if given != alone] == []
+    assert len(beside) == 2
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("visits", [*(door.name for door in DOORS), THOSE_WHO_STAY])
-def test_strangers_leave_nothing(found: Found, visits: str) -> None:
+def test_strangers_leave_nothing(found: Findings, visits: str) -> None:
     assert found.left[visits] == {}
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("visits", [*(door.name for door in DOORS), THOSE_WHO_STAY])
-def test_strangers_are_no_fault_in_the_log(found: Found, visits: str) -> None:
+def test_strangers_are_no_fault_in_the_log(found: Findings, visits: str) -> None:
     assert found.faults[visits] == []
 
 
 @pytest.mark.server
-def test_strangers_leave_no_stream_on_the_server(found: Found, gateway: Gateway) -> None:
+def test_strangers_leave_no_stream_on_the_server(found: Findings, gateway: Gateway) -> None:
     assert found.answers
     # Those that other tests have left expire.
     wait_until(lambda: not metrics_of(gateway.metrics_url)["conch_open_streams"], 120)
@@ -101,7 +101,7 @@ def crowded(
     gateway: Gateway, door: Door, folder: Path, count: int, meanwhile: Callable[[], None] | None
 ) -> None:
     """Let a crowd visit a door; each is served or told that the server is busy."""
-    result = Found()
+    result = Findings()
     with gateway_with(gateway.grpc_url, folder / "log") as places:
         battery = Battery(places, folder / "log", result)
         asyncio.run(battery.crowd(door, count, meanwhile))

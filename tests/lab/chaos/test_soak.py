@@ -9,7 +9,7 @@ from lab.chaos.soak import Soak, SoakReport, markdown
 
 def report(**lost: int) -> SoakReport:
     kinds = {"recording": RECORDING, "live": LIVE}
-    others = {"asked": 100, "busy": 1, "again": 1}
+    others = {"requests": 100, "busy": 1, "again": 1}
     return SoakReport(
         header=header("chaos-soak", Soak(seconds=600)).with_triton("2.51.0"),
         counts={

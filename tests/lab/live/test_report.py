@@ -7,7 +7,7 @@ from conch.bench.figures import Latency, live_run
 from conch.bench.live import LiveBenchmark
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
-from lab.header import lab_header
+from lab.command import lab_header
 from lab.live.benchmark import ViewerReport
 from lab.live.figures import RollingFigures, ViewedRun, viewed
 from lab.live.report import markdown

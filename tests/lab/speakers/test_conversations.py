@@ -1,7 +1,6 @@
 """Conversations from made utterances."""
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -60,8 +59,7 @@ def test_a_turn_has_the_short_pauses_of_its_utterance(monkeypatch):
         probs = np.ones(100, np.float32)
         for first, behind in pauses:
             probs[first:behind] = 0
-        vad = SimpleNamespace(speech_probs=lambda *_: (probs, None))
-        monkeypatch.setattr(conversations, "_vad", lambda: vad)
+        monkeypatch.setattr(conversations, "speech_probs", lambda _: probs)
         return speech_spans(np.zeros(51_200, np.float32), (1_000, 50_000))
 
     assert spans((0, 8), (40, 55)) == [(1_000, 50_000)]

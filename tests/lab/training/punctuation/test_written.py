@@ -4,7 +4,7 @@ import pytest
 
 from conch.families.punctuation.model import CAPITAL, LOWER, UPPER
 from lab.training.punctuation.collect import lines_of, paragraphs_of_chapter
-from lab.training.punctuation.written import case_of, heard_words, line_of, words_of_line
+from lab.training.punctuation.written import case_of, line_of, printed_words, words_of_line
 
 
 @pytest.mark.parametrize(
@@ -22,17 +22,17 @@ from lab.training.punctuation.written import case_of, heard_words, line_of, word
     ],
 )  # fmt: skip
 def test_a_paragraph_as_it_is_heard(printed, heard):
-    words = heard_words(printed)
+    words = printed_words(printed)
     assert line_of(words) == heard
     assert words_of_line(heard) == words
 
 
 def test_digits_stay_where_nobody_spells_them():
-    assert line_of(heard_words("In 1865, 3.5 miles.", spell=False)) == "In 1865, 3.5 miles."
+    assert line_of(printed_words("In 1865, 3.5 miles.", spell=False)) == "In 1865, 3.5 miles."
 
 
 def test_a_part_of_a_sentence_keeps_its_mark():
-    assert line_of(heard_words("fine in form;", whole=False)) == "fine in form,"
+    assert line_of(printed_words("fine in form;", whole=False)) == "fine in form,"
 
 
 def test_cases():

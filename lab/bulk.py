@@ -18,10 +18,12 @@ import soundfile
 
 from conch.bench.header import Flat, Header, origin
 from conch.bench.servers import server_of, triton_version
+from conch.cli.bench import URL
 from conch.cli.demo import SPEECH
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.errors import BenchError
-from lab.header import lab_header
+from lab.arguments import settings_of
+from lab.command import Command, lab_header, reporting
 
 SAMPLE_RATE = 16_000
 SUBTYPE = "PCM_16"
@@ -30,21 +32,15 @@ SUBTYPE = "PCM_16"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkBenchmark:
     seconds: tuple[int, ...] = (1, 10, 3600)
-    """Lengths of files."""
     audio: int = 3600
-    """Seconds of audio of each length, at least one file."""
     jobs: int = 4
     turns: int = 3
-    """Times that each is measured, in turn; the median counts."""
     bulk: str = ".venv-bulk/bin/python"
-    """Python of the environment with Ray."""
     url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length:
-    """The files of one length."""
-
     seconds: int
     files: int
     transcribe_s: float
@@ -70,7 +66,6 @@ class BulkReport:
 
 
 def run(settings: BulkBenchmark) -> BulkReport:
-    """Measure, or raise a BenchError if a command fails or there is no environment with Ray."""
     if not Path(settings.bulk).is_file():
         raise BenchError(f"--bulk {settings.bulk}: no such program; make bulk-env makes it")
     header = lab_header("bulk", settings)
@@ -112,10 +107,10 @@ def _files(folder: Path, seconds: int, count: int) -> Path:
     folder.mkdir()
     sample, rate = soundfile.read(SPEECH, dtype="float32")
     assert rate == SAMPLE_RATE
-    for place in range(count):
-        begun = np.roll(sample, -997 * place)
+    for index in range(count):
+        begun = np.roll(sample, -997 * index)
         waveform = np.resize(begun, seconds * SAMPLE_RATE)
-        soundfile.write(folder / f"{place:06d}.wav", waveform, SAMPLE_RATE, subtype=SUBTYPE)
+        soundfile.write(folder / f"{index:06d}.wav", waveform, SAMPLE_RATE, subtype=SUBTYPE)
     return folder
 
 
@@ -152,3 +147,27 @@ def _timed(command: Sequence[str]) -> float:
     if done.returncode:
         raise BenchError(f"{' '.join(command[:5])} …: {done.stderr.strip()[-500:]}")
     return time.perf_counter() - begun
+
+
+COMMAND = Command(
+    run=reporting(
+        lambda args: run(settings_of(BulkBenchmark, args, seconds=tuple(args.seconds))), markdown
+    ),
+    description="Transcribe the same files with conch transcribe and with conch bulk, on one "
+    "server. All files are the sample of conch demo, repeated.",
+    epilog="""
+The program of `conch bulk` is --bulk; it needs Ray, which is not in this environment.
+
+examples:
+  make bulk-env && python -m lab bulk
+  python -m lab bulk --url grpc://127.0.0.1:8001 --audio 60 --seconds 1,10
+""",
+    flags="""
+--seconds N[,N…]=1,10,3600  lengths of files
+--audio N=3600              seconds of audio of each length in all, at least a file of it
+--bulk PYTHON=.venv-bulk/bin/python  Python of the environment with Ray
+--jobs N=4                  files in flight
+--turns N=3                 times that each is measured; the median counts
+"""
+    + URL,
+)

@@ -3,7 +3,7 @@
 import pytest
 from reports import header
 
-from lab.first.benchmark import FirstReport, Row, markdown
+from lab.first import FirstReport, Row, markdown
 
 ROW = Row(length_s=602.4, alone_s=0.5, first_s=0.6, whole_s=12.3)
 

@@ -8,7 +8,7 @@ import soundfile
 
 from conch.bench.figures import Latency
 from conch.wire.errors import ComponentError, OverloadedError
-from lab.fairness.benchmark import During, crowd_of, speech_of
+from lab.fairness import During, crowd_of, speech_of
 
 
 def test_the_waits_of_a_crowd_are_told_apart():

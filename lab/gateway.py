@@ -7,17 +7,15 @@ programs is read.
 """
 
 import asyncio
-import io
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import aiohttp
 import numpy as np
@@ -30,30 +28,28 @@ from conch.bench.header import Flat, Header
 from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process
 from conch.bench.servers import triton_version
+from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.error_rates import number, table
 from conch.wire.errors import BenchError
-from lab.header import lab_header
+from lab.arguments import settings_of
+from lab.command import Command, lab_header, reporting
+from lab.pacing import paced
+from lab.waveforms import audio_file
 
 CHUNK_S = 0.1
 """Seconds of a chunk of a live stream, as microphones give them."""
 WARM_UP = 5
-"""Uncounted requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayBenchmark:
     audio: Path
-    """A recording; files and live streams are made of it."""
     file_s: float = 5.0
-    """Seconds of the file."""
     requests: int = 40
-    """Requests to each side."""
     streams: Sequence[int] = (1, 8)
-    """Numbers of concurrent live streams; one run for each."""
     seconds: float = 30.0
-    """Seconds of each run of live streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,15 +138,12 @@ def _read(path: Path) -> tuple[NDArray[np.int16], int]:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """The addresses and processes of both sides."""
-
     direct_url: str
     gateway_url: str
     triton_pid: int
     gateway: psutil.Process
 
     def triton_s(self) -> float:
-        """Return the CPU seconds of Triton and its models so far."""
         models_s = sum(cpu_by_process(self.triton_pid).values())
         return _cpu_s(psutil.Process(self.triton_pid)) + models_s
 
@@ -165,7 +158,6 @@ def _cpu_s(process: psutil.Process) -> float:
 
 @contextmanager
 def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
-    """Run `conch gateway` in front of a server; yield its address and its process."""
     command = [sys.executable, "-m", "conch.cli", "gateway", "--url", server_url]
     # The caller's own keys would lock it.
     environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "CONCH_API_KEYS": ""}
@@ -189,9 +181,7 @@ def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
 async def _files(
     sides: _Sides, samples: NDArray[np.int16], rate: int, benchmark: GatewayBenchmark
 ) -> FileFigures:
-    file = io.BytesIO()
-    soundfile.write(file, np.resize(samples, round(benchmark.file_s * rate)), rate, format="WAV")
-    content = file.getvalue()
+    content = audio_file(np.resize(samples, round(benchmark.file_s * rate)), rate)
     async with AsyncClient(sides.direct_url) as client, aiohttp.ClientSession() as session:
 
         async def direct() -> object:
@@ -199,7 +189,7 @@ async def _files(
 
         async def through() -> object:
             form = aiohttp.FormData()
-            form.add_field("file", io.BytesIO(content), filename="speech.wav")
+            form.add_field("file", content, filename="speech.wav")
             url = f"{sides.gateway_url}/v1/audio/transcriptions"
             async with session.post(url, data=form) as answer:
                 answer.raise_for_status()
@@ -233,17 +223,16 @@ async def _timed(ask: Callable[[], Awaitable[object]]) -> float:
 async def _streams(
     sides: _Sides, samples: NDArray[np.int16], rate: int, streams: int, seconds: float
 ) -> StreamFigures:
-    chunk = round(CHUNK_S * rate)
     spoken = np.resize(samples, round(seconds * rate))
-    chunks = [spoken[at : at + chunk] for at in range(0, len(spoken), chunk)]
     audio_s = streams * seconds
     before = sides.triton_s()
     async with AsyncClient(sides.direct_url) as client:
 
         async def direct(number: int) -> None:
             async with client.live(sample_rate=rate, resume_s=0) as stream:
-                async for piece in _paced(chunks, number / streams):
-                    await stream.send(piece)
+                begun = time.perf_counter() + number / streams
+                async for chunk in paced(spoken, rate, CHUNK_S, begun):
+                    await stream.send(chunk)
                 await stream.finish()
 
         await asyncio.gather(*map(direct, range(streams)))
@@ -252,7 +241,7 @@ async def _streams(
     async with aiohttp.ClientSession() as session:
         await asyncio.gather(
             *(
-                _listen(session, sides.gateway_url, chunks, rate, number / streams)
+                _listen(session, sides.gateway_url, spoken, rate, number / streams)
                 for number in range(streams)
             )
         )
@@ -267,15 +256,20 @@ async def _streams(
 async def _listen(
     session: aiohttp.ClientSession,
     url: str,
-    chunks: Sequence[NDArray[np.int16]],
+    spoken: NDArray[np.int16],
     rate: int,
     delay_s: float,
 ) -> None:
-    """Send a stream through the gateway, and hear it to its end."""
     query = {"encoding": "pcm16", "sample_rate": str(rate)}
     async with session.ws_connect(f"{url}/v1/listen", params=query) as socket:
         await socket.receive_json()
-        sending = asyncio.create_task(_send(socket, chunks, delay_s))
+
+        async def send() -> None:
+            async for chunk in paced(spoken, rate, CHUNK_S, time.perf_counter() + delay_s):
+                await socket.send_bytes(chunk.tobytes())
+            await socket.send_json({"type": "close"})
+
+        sending = asyncio.create_task(send())
         async for message in socket:
             event = message.json()
             if event["type"] == "error":
@@ -285,21 +279,24 @@ async def _listen(
         await sending
 
 
-async def _send(
-    socket: "aiohttp.ClientWebSocketResponse[Any]",
-    chunks: Sequence[NDArray[np.int16]],
-    delay_s: float,
-) -> None:
-    async for piece in _paced(chunks, delay_s):
-        await socket.send_bytes(piece.tobytes())
-    await socket.send_json({"type": "close"})
+COMMAND = Command(
+    run=reporting(lambda args: run(settings_of(GatewayBenchmark, args)), markdown),
+    description="Measure the latency and the CPU time that a gateway adds to a file and to live "
+    "streams.",
+    epilog="""
+The benchmark starts a server and a gateway. It sends a file to both in turn, and live streams in
+real time to one after the other. Nothing else should run on the machine.
 
-
-async def _paced(
-    chunks: Sequence[NDArray[np.int16]], delay_s: float
-) -> AsyncIterator[NDArray[np.int16]]:
-    """Yield each chunk when its last sample would have been spoken."""
-    began = time.perf_counter() + delay_s
-    for place, piece in enumerate(chunks, 1):
-        await asyncio.sleep(max(0.0, began + place * CHUNK_S - time.perf_counter()))
-        yield piece
+examples:
+  python -m lab gateway --markdown gateway.md
+  python -m lab gateway --audio talk.wav --file-s 30 --streams 1,16,32 --seconds 60
+""",
+    flags="""
+--audio FILE     a recording (default: the one of conch demo)
+--file-s S=5     length of the file
+--requests N=40  to each side
+--streams N[,N…]=1,8  live streams at once; several numbers make one run each
+--seconds S=30   length of each run of live streams
+""",
+    types={"audio": (Path, SPEECH)},
+)

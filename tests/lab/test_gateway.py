@@ -3,7 +3,7 @@
 from conch.bench.figures import latency_ms
 from conch.bench.header import header
 from conch.cli.demo import SPEECH
-from lab.gateway.benchmark import (
+from lab.gateway import (
     FileFigures,
     GatewayBenchmark,
     GatewayReport,

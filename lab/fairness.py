@@ -6,7 +6,6 @@ first alone and then while the long one is recognised, so that both medians have
 """
 
 import asyncio
-import io
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -18,11 +17,14 @@ import soundfile
 from conch.bench.figures import Latency, latency_ms, rtfx
 from conch.bench.header import Flat, Header, origin
 from conch.bench.servers import server_of, triton_version
+from conch.cli.bench import URL
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.scoring.error_rates import number, table
 from conch.wire.errors import ConchError, OverloadedError
-from lab.header import lab_header
+from lab.arguments import settings_of
+from lab.command import Command, lab_header, reporting
+from lab.waveforms import audio_file
 
 LANGUAGE = "en"
 PATIENT_S = 3600.0
@@ -44,29 +46,21 @@ Outcome = tuple[float, str | ConchError]
 class FairnessBenchmark:
     clients: int = 300
     seconds: int = 10
-    """Of each recording of the crowd."""
     short: int = 5
-    """Seconds of the short recording."""
     long: int = 3600
-    """Seconds of the long recording."""
     times: int = 12
-    """Times that the short one is sent, alone and during the long one."""
     url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """What became of a crowd."""
-
     accepted: int
     refused: int
     failed: int
     wrong: int
     """Answers whose text is not that of most."""
     wall_s: float
-    """Seconds until the last answer."""
     rtfx: float | None
-    """Seconds of audio answered in a second."""
     wait: Latency
     """Of the accepted."""
     refusal: Latency
@@ -77,14 +71,11 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class During:
-    """A short recording alone, and during a long one."""
-
     alone: Latency
     during: Latency
     sent_during: int
     """Number of times that the short one was done before the long one."""
     long_s: float
-    """Time of the long one, in seconds."""
 
     @property
     def ratio(self) -> float | None:
@@ -97,7 +88,6 @@ class During:
 class FairnessReport:
     header: Flat[Header]
     seconds: int
-    """Of each recording of the crowd."""
     crowd: Crowd
     during: During
 
@@ -150,18 +140,16 @@ def markdown(report: FairnessReport) -> str:
 def speech_of(seconds: int) -> bytes:
     """Return a WAV file of this many seconds: the sample of `conch demo`, repeated."""
     samples, rate = soundfile.read(SPEECH, dtype="int16")
-    file = io.BytesIO()
-    soundfile.write(file, np.resize(samples, seconds * rate), rate, format="WAV")
-    return file.getvalue()
+    return audio_file(np.resize(samples, seconds * rate), rate)
 
 
 def crowd_of(
     outcomes: Sequence[Outcome], late: Sequence[Outcome], seconds: float, wall_s: float
 ) -> Crowd:
     """Return what became of a crowd; `late` are those that were sent while it was served."""
-    texts = Counter(found for _, found in outcomes if isinstance(found, str))
+    texts = Counter(answer for _, answer in outcomes if isinstance(answer, str))
     usual = texts.most_common(1)[0][1] if texts else 0
-    waits = [wait_s for wait_s, found in outcomes if isinstance(found, str)]
+    waits = [wait_s for wait_s, answer in outcomes if isinstance(answer, str)]
     refusals = _refusals(outcomes)
     return Crowd(
         accepted=len(waits),
@@ -216,17 +204,42 @@ async def _late(client: AsyncClient, audio: bytes, times: int) -> list[Outcome]:
 
 
 def _refusals(outcomes: Sequence[Outcome]) -> list[float]:
-    return [wait_s for wait_s, found in outcomes if isinstance(found, OverloadedError)]
+    return [wait_s for wait_s, answer in outcomes if isinstance(answer, OverloadedError)]
 
 
 async def _sent(client: AsyncClient, audio: bytes) -> Outcome:
     began = time.perf_counter()
     try:
-        found: str | ConchError = (await client.transcribe(audio, language=LANGUAGE)).text
+        answer: str | ConchError = (await client.transcribe(audio, language=LANGUAGE)).text
     except ConchError as error:
-        found = error
-    return time.perf_counter() - began, found
+        answer = error
+    return time.perf_counter() - began, answer
 
 
 def _latency(outcomes: Sequence[Outcome]) -> Latency:
-    return latency_ms([wait_s for wait_s, found in outcomes if isinstance(found, str)])
+    return latency_ms([wait_s for wait_s, answer in outcomes if isinstance(answer, str)])
+
+
+COMMAND = Command(
+    run=reporting(
+        lambda args: run(settings_of(FairnessBenchmark, args)),
+        markdown,
+        has_failed=lambda report: bool(report.crowd.wrong or report.crowd.failed),
+    ),
+    description="Send one recording from many clients at once, and a short one while a long one "
+    "is recognised. All recordings are the sample of conch demo, repeated.",
+    epilog="""
+examples:
+  python -m lab fairness
+  python -m lab fairness --url 127.0.0.1:8000 --clients 100 --long 420
+""",
+    flags="""
+--clients N=300  clients of the crowd
+--seconds N=10   of each recording of the crowd
+--short N=5      seconds of the short recording
+--long N=3600    seconds of the long one
+--times N=12     times that the short one is sent, alone and during the long one
+"""
+    + URL,
+    codes="0 measured; 1 not measured, or an answer was wrong; 2 wrong usage",
+)

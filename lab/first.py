@@ -5,7 +5,6 @@ itself. The two are sent in turns, so that both have the same load of the machin
 """
 
 import asyncio
-import io
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -20,14 +19,16 @@ import soundfile
 from conch.bench.header import Flat, Header, origin
 from conch.bench.samples import Choice
 from conch.bench.servers import triton_version
+from conch.cli.bench import OPTION, URL, options_of
 from conch.cli.server import server_url
 from conch.client import AsyncClient
-from conch.component import Array
 from conch.scoring.error_rates import number, table
 from conch.wire.errors import BenchError
-from lab.header import lab_header
+from lab.arguments import settings_of
+from lab.command import Command, lab_header, reporting
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
+from lab.waveforms import audio_file
 
 ENTRY_POINT = "speech_stream"
 ANOTHER = ("ctc_encoder", "ctc_decoder")
@@ -41,11 +42,8 @@ WARM_UP = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBenchmark(Choice):
     seconds: int = 600
-    """Least length of a recording."""
     limit: int | None = 5
-    """Largest number of recordings."""
     times: int = 3
-    """Times that each one is sent."""
     options: Mapping[str, Any] = field(default_factory=dict)
     url: str | None = None
 
@@ -60,7 +58,6 @@ class Row:
     first_s: float
     """Until the first segment of all of the recording."""
     whole_s: float
-    """Until the last segment."""
 
     @property
     def ratio(self) -> float:
@@ -117,8 +114,8 @@ async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> l
         for path in paths:
             whole_file = path.read_bytes()
             waveform, rate = soundfile.read(path, dtype="int16")
-            found = await _streamed(client, whole_file, benchmark.options)
-            beginning = _flac(waveform[: round(found.first_end * rate)], rate)
+            streamed = await _streamed(client, whole_file, benchmark.options)
+            beginning = audio_file(waveform[: round(streamed.first_end * rate)], rate, "FLAC")
             for _ in range(WARM_UP):
                 await _streamed(client, beginning, benchmark.options)
             alone, whole = [], []
@@ -136,12 +133,6 @@ async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> l
     return rows
 
 
-def _flac(waveform: Array, rate: int) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, rate, format="FLAC")
-    return file.getvalue()
-
-
 async def _streamed(client: AsyncClient, file: bytes, options: Mapping[str, Any]) -> Streamed:
     began = time.perf_counter()
     first_s, first_end = 0.0, 0.0
@@ -152,3 +143,28 @@ async def _streamed(client: AsyncClient, file: bytes, options: Mapping[str, Any]
     if not first_end:
         raise BenchError("an answer has no segment: the recordings must have speech")
     return Streamed(first_s, time.perf_counter() - began, first_end)
+
+
+COMMAND = Command(
+    run=reporting(
+        lambda args: run(settings_of(FirstBenchmark, args, options=options_of(args))), markdown
+    ),
+    description="Join the utterances of a manifest to long recordings, and ask for each as a "
+    "stream: how long the first segment takes, alone and in its recording.",
+    epilog="""
+Without --url every run of the command starts a server. To compare two versions, run it with both in
+turns.
+
+examples:
+  python -m lab first --manifest speech/manifest.tsv --split dev
+  python -m lab first --manifest speech/manifest.tsv --seconds 3600 --limit 1 --times 1
+""",
+    flags="""
+--seconds N=600  of a recording, at least
+--limit N=5      recordings at most, spread evenly over the manifest
+--times N=3      times that each one is sent
+"""
+    + OPTION
+    + URL,
+    takes_manifest=True,
+)

@@ -1,6 +1,6 @@
 """A gateway in a process of its own, with all its ports and the limits that a test gives it.
 
-`python -m lab.chaos.visits.places` runs one until its standard input ends; `gateway_with` does so.
+As a program it runs until its standard input ends; `gateway_with` starts it.
 """
 
 import json
@@ -24,7 +24,7 @@ ANY_PORT = ("127.0.0.1", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class GatewayAddresses:
     """Where a gateway listens, as `host:port`."""
 
     http: str
@@ -48,13 +48,10 @@ class Places:
 
 
 @contextmanager
-def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[Places]:
+def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[GatewayAddresses]:
     """Yield where a gateway in front of a server listens; its log goes to a file.
 
-    Args:
-        server: gRPC URL of the server.
-        log: The file.
-        settings: Of `GatewayConfig`; `times` are those of `Times`.
+    `settings` are those of `GatewayConfig`, with `times` as those of `Times`.
     """
     command = [sys.executable, "-m", __name__, json.dumps({"servers": [server], **settings})]
     with (
@@ -67,7 +64,7 @@ def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[Places]:
         try:
             said = process.stdout.readline()
             assert said, f"the gateway did not start: {log.read_text()}"
-            yield Places(**json.loads(said))
+            yield GatewayAddresses(**json.loads(said))
         finally:
             process.stdin.close()
 

@@ -19,7 +19,8 @@ from conch.families.speech.graphs import VoiceConfig
 from conch.scoring.error_rates import number, table
 from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
-from lab.header import lab_header
+from lab.arguments import settings_of
+from lab.command import Command, lab_header, reporting
 
 HIBARI = voices()["hibari"]
 CONFIG = VoiceConfig(nice=0)
@@ -48,10 +49,9 @@ class Own:
         self._acoustic, self._vocoder = HibariAcoustic(CONFIG), HibariVocoder(CONFIG)
 
     def speak(self, text: str, growth: Growth) -> FloatArray:
-        """Return the sound of a text in chunks."""
         pieces, samples = list[Array](), 0
-        for place in sentences(text):
-            (read,) = self._front([Row({"text": bytes_array([text[place]])})])
+        for sentence in sentences(text):
+            (read,) = self._front([Row({"text": bytes_array([text[sentence]])})])
             if not len(read["tokens"]):
                 continue
             row = Row({"tokens": read["tokens"], "speed": np.ones(1, np.float32)})
@@ -109,3 +109,17 @@ def markdown(report: SynthesisReport) -> str:
         f"{shown}\n\n{report.audio_s:g} s of audio. Chunks differ from the whole by "
         f"{report.chunk_difference:.1e} at most.\n"
     )
+
+
+COMMAND = Command(
+    run=reporting(lambda args: run(settings_of(SynthesisBenchmark, args)), markdown),
+    description="Speak the texts of a manifest in one process: by the package hibari-tts and by "
+    "Conch's components, whole and in chunks. Report CPU time, and the difference of chunks to the "
+    "whole.",
+    epilog="""
+examples:
+  python -m lab synthesis --manifest speech/manifest.tsv --split dev --limit 40
+""",
+    flags="--limit N=40  texts, spread evenly over the manifest",
+    takes_manifest=True,
+)

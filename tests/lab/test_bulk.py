@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.bulk.benchmark import Length
+from lab.bulk import Length
 
 
 def test_what_a_file_costs_more_is_without_the_start_of_ray() -> None:

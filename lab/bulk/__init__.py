@@ -1,1 +1,0 @@
-"""What `conch bulk` costs next to `conch transcribe`."""

@@ -1,1 +1,0 @@
-"""`python -m lab gateway`: what the gateway adds to the work of Triton."""

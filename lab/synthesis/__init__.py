@@ -1,1 +1,0 @@
-"""Conch's hibari beside the bare package: CPU time, and whether chunks show."""
