@@ -31,9 +31,9 @@ class Watched:
     def __init__(self, session):
         self._session, self.calls = session, []
 
-    def run(self, outputs, feed, options):
+    def run(self, outputs, feed):
         self.calls.append(feed["tokens"].size)
-        return self._session.run(outputs, feed, options)
+        return self._session.run(outputs, feed)
 
 
 @pytest.fixture(scope="module")
