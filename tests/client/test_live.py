@@ -125,13 +125,13 @@ def test_a_stream_that_is_left_early_is_abandoned(leave):
     first, last = sent
     assert "abandon" not in first.parameters
     assert last.parameters == {"session": first.parameters["session"], "abandon": True}
-    assert (last.place.stream_id, last.place.ends) == (first.place.stream_id, True)
+    assert (last.position.stream_id, last.position.ends) == (first.position.stream_id, True)
     assert last.inputs["WAV_LENS"].item() == 0
 
 
 def test_a_server_that_cannot_be_told_hides_no_error_of_the_block():
     sent = []
-    leave_early(sent, lambda request: request.place.ends)
+    leave_early(sent, lambda request: request.position.ends)
     assert len(sent) == 2
 
 

@@ -305,7 +305,9 @@ def test_audio_that_ends_every_server_ends_two(server: WordServer, stream_on: St
         with pytest.raises(PoisonError):
             stream.send(TALK[:200])
     assert len(server.requests) == num_sent
-    starts = [request for request in server.requests if request.place and request.place.starts]
+    starts = [
+        request for request in server.requests if request.position and request.position.starts
+    ]
     assert len(starts) == 2
 
 
@@ -315,7 +317,7 @@ def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(
     """A pass over the audio ends the process when the next chunks are there."""
 
     def fails(request: Any, number: int) -> ConchError | None:
-        stream = server.streams.get(request.place.stream_id)
+        stream = server.streams.get(request.position.stream_id)
         if stream is not None and (stream.samples == 5).any():
             server.restart()
             return DIED
@@ -324,7 +326,9 @@ def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(
     server.fails = fails
     with stream_on(server) as stream, pytest.raises(PoisonError):
         answers_to(stream)
-    starts = [request for request in server.requests if request.place and request.place.starts]
+    starts = [
+        request for request in server.requests if request.position and request.position.starts
+    ]
     assert len(starts) == 2
 
 
@@ -400,7 +404,7 @@ def test_a_first_chunk_that_finds_no_server(clock: Clock, stream_on: StreamOn) -
 
 def test_a_server_that_is_full_is_asked_again(clock: Clock, stream_on: StreamOn) -> None:
     def is_full(request: Any, number: int) -> ConchError | None:
-        starts = request.place is not None and request.place.starts
+        starts = request.position is not None and request.position.starts
         return OverloadedError.until("full", 5) if starts and 9 < number < 12 else None
 
     server = dying(9, then=is_full)
@@ -422,7 +426,7 @@ def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
     setattr(server, loss, lambda request, at: LOST if at == number else None)
     with stream_on(server) as stream:
         assert answers_to(stream).text == TEXT
-    first = server.requests[0].place
+    first = server.requests[0].position
     assert first is not None
     assert server.abandoned == [first.stream_id]
     assert server.streams == {}
@@ -470,7 +474,9 @@ def test_audio_is_bounded_while_no_server_is_found(server: WordServer, stream_on
 def test_options_are_sent_again_and_sessions_are_new(stream_on: StreamOn) -> None:
     server = dying(9)
     answers_to(stream_on(server, options={"mode": "streaming", "nbest": 2}))
-    one, other = [request for request in server.requests if request.place and request.place.starts]
+    one, other = [
+        request for request in server.requests if request.position and request.position.starts
+    ]
     assert one.parameters["nbest"] == other.parameters["nbest"] == 2
     assert one.parameters["session"] != other.parameters["session"]
 
@@ -481,7 +487,7 @@ def test_another_stream_is_opened_by_a_short_chunk(stream_on: StreamOn) -> None:
         assert answers_to(stream).text == TEXT
     (loss,) = stream.resumptions
     assert loss.sent_again_s * RATE > START_SAMPLES
-    positions = [request.place for request in server.requests]
+    positions = [request.position for request in server.requests]
     _, start = [number for number, position in enumerate(positions) if position and position.starts]
     assert server.requests[start].inputs["WAV_LENS"].item() <= START_SAMPLES
 
@@ -493,7 +499,7 @@ def test_a_gateway_that_stops_ends_a_stream_and_costs_no_word(clock: Clock, mode
 
         async def infer(request: Any, server: WordServer = server, stops: int = number) -> Any:
             if len(server.requests) == stops:
-                request = replace(request, place=replace(request.place, ends=True))
+                request = replace(request, position=replace(request.position, ends=True))
             return server.infer(request)
 
         live = async_stream(infer, clock, options={"mode": mode})

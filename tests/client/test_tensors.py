@@ -331,7 +331,7 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     assert sent == options
 
 
-@pytest.mark.parametrize("place", [None, ChunkPosition("abc", starts=True, ends=False)])
+@pytest.mark.parametrize("position", [None, ChunkPosition("abc", starts=True, ends=False)])
 @pytest.mark.parametrize(
     "audio",
     [
@@ -343,10 +343,10 @@ def test_every_type_of_option_survives_both_protocols() -> None:
     ],
 )
 def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
-    audio: Any, place: ChunkPosition | None
+    audio: Any, position: ChunkPosition | None
 ) -> None:
     options: dict[str, Any] = {"lm_weight": 0.5, "nbest": 2, "vad": True, "language": "en"}
-    request = replace(build(audio, **options), place=place, request_id="req_1")
+    request = replace(build(audio, **options), position=position, request_id="req_1")
     inputs = []
     for name, tensor in request.inputs.items():
         item = tritongrpc.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
@@ -357,9 +357,9 @@ def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
         model_version="",
         request_id=request.request_id,
         outputs=[tritongrpc.InferRequestedOutput("RESULT")],
-        sequence_id=place.stream_id if place else 0,
-        sequence_start=bool(place and place.starts),
-        sequence_end=bool(place and place.ends),
+        sequence_id=position.stream_id if position else 0,
+        sequence_start=bool(position and position.starts),
+        sequence_end=bool(position and position.ends),
         priority=0,
         timeout=None,
         parameters=dict(request.parameters),

@@ -106,7 +106,7 @@ class Stream:
             inputs=tensors.chunk_tensors(chunk, RATE),
             parameters={"session": "test", **({"mode": "streaming"} if starts else {})},
             timeout_s=300,
-            place=ChunkPosition(self._id, starts, self._sent >= len(self.samples)),
+            position=ChunkPosition(self._id, starts, self._sent >= len(self.samples)),
         )
         return (await self._transport.infer(request))[0]
 

@@ -89,14 +89,14 @@ class PlainLiveClient:
         return self.infer
 
     async def infer(self, request: Request) -> Transcript:
-        place = request.place
-        assert place is not None
-        if place.starts:
+        position = request.position
+        assert position is not None
+        if position.starts:
             number = len(self.streams)
-            self.streams[place.stream_id] = PlainStream(self, number, request.parameters)
-        if (stream := self.streams.get(place.stream_id)) is None:
+            self.streams[position.stream_id] = PlainStream(self, number, request.parameters)
+        if (stream := self.streams.get(position.stream_id)) is None:
             raise SessionError("the stream is gone")
-        return await stream.answer(self.samples_of(request), ends=place.ends)
+        return await stream.answer(self.samples_of(request), ends=position.ends)
 
     def samples_of(self, request: Request) -> NDArray[Any]:
         length = int(request.inputs["WAV_LENS"][0, 0])

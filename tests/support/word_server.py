@@ -92,20 +92,20 @@ class WordServer:
         return answer
 
     def _answer(self, request: Request) -> Transcript:
-        place = request.place
-        assert place is not None
-        if place.starts:
-            self.streams[place.stream_id] = _Stream(dict(request.parameters))
-        stream = self.streams.get(place.stream_id)
+        position = request.position
+        assert position is not None
+        if position.starts:
+            self.streams[position.stream_id] = _Stream(dict(request.parameters))
+        stream = self.streams.get(position.stream_id)
         if stream is None:
             raise SessionError("the session is expired or unknown; send START")
         if request.parameters.get("abandon"):
-            self.abandoned.append(place.stream_id)
+            self.abandoned.append(position.stream_id)
         chunk = request.inputs["PCM16"][0, : int(request.inputs["WAV_LENS"][0, 0])]
         stream.samples = np.concatenate([stream.samples, chunk])
-        if place.ends:
-            del self.streams[place.stream_id]
-        return _recognized(stream, ends=place.ends)
+        if position.ends:
+            del self.streams[position.stream_id]
+        return _recognized(stream, ends=position.ends)
 
 
 def _recognized(stream: _Stream, *, ends: bool) -> Transcript:

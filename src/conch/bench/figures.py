@@ -22,6 +22,9 @@ from conch.scoring.error_rates import (
 )
 from conch.wire.result import Transcript, summed_stages, text_of_words
 
+if TYPE_CHECKING:
+    from conch.bench.memory import Memory
+
 PERCENTILES = (50, 90, 95, 99)
 REAL_TIME = "paced in real time"
 
@@ -138,10 +141,6 @@ def mean_stages(transcripts: Sequence[Transcript]) -> dict[str, MeanStage]:
         name: MeanStage(round(stage.calls / number, 3), round(stage.ms / number, 3))
         for name, stage in summed_stages(item.stages for item in transcripts).items()
     }
-
-
-if TYPE_CHECKING:
-    from conch.bench.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

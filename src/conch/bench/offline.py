@@ -196,12 +196,12 @@ def markdown(report: OfflineReport) -> str:
 
 
 def comparison(
-    header: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[OfflineRun]
+    columns: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[OfflineRun]
 ) -> str:
     """Return the first table, and the number of requests that it leaves out."""
     errors = sum(run.figures.errors for run in runs)
     failed = f"\n\n**{errors} requests failed and do not count.**"
-    return table(header, rows) + (failed if errors else "")
+    return table(columns, rows) + (failed if errors else "")
 
 
 def columns_of(runs: Sequence[OfflineRun]) -> list[str]:

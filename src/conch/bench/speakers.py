@@ -109,7 +109,7 @@ def edges_of(turns: Sequence[Turn], more: Sequence[float] = ()) -> NDArray[np.fl
 def matched(
     spoken: NDArray[np.bool_], labelled: NDArray[np.bool_], lengths: NDArray[np.float64]
 ) -> list[tuple[int, int, float]]:
-    """Return pairs of speakers, of the reference and found, which share the most seconds."""
+    """Return the pairs of speakers, of reference and hypothesis, that share the most seconds."""
     # Imported here: of the benchmarks, this one alone needs it.
     from scipy.optimize import linear_sum_assignment
 

@@ -17,6 +17,9 @@ from conch.wire.known_speakers import without_voices
 from conch.wire.languages import code_of
 from conch.wire.result import Segment, strict_json
 
+if TYPE_CHECKING:
+    import pyarrow
+
 MAX_FILES = 500
 """Most recordings of a shard: a worker that dies loses only minutes of work."""
 SHARD = re.compile(r"part-\d{6}-([0-9a-f]{16})\.(jsonl|parquet)")
@@ -138,10 +141,6 @@ def check_settings(where: str, recorded: Mapping[str, Any], settings: Mapping[st
 
 def _digest(name: str) -> str:
     return name.partition(".")[0].rpartition("-")[2]
-
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: int = 1) -> Row:

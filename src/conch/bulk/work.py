@@ -32,7 +32,7 @@ class Job:
     run: str
     """Id of the lock."""
     shard_format: str = "jsonl"
-    """Kind of shards: `jsonl` or `parquet`."""
+    """`jsonl` or `parquet`."""
     formats: tuple[str, ...] = ()
     """Formats of the files next to the shards: `txt`, `srt`, …"""
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -1,5 +1,6 @@
-"""Captions of a live stream: final utterances, and below them lines in three shades that may
-change, redrawn at the end of a terminal.
+"""Captions of a live stream: final utterances, then lines in three shades that may change.
+
+A terminal has these lines at its end, where they are redrawn.
 """
 
 import os

@@ -198,7 +198,7 @@ class FileBar:
         return f"{speed:.1f}x real time, "
 
     def problems(self, severity: str, texts: Iterable[str]) -> None:
-        """Write the first problems of a kind, `errors` or `warnings`, above the bar."""
+        """Write the first problems of a severity, `errors` or `warnings`, above the bar."""
         for text in texts:
             self._problems[severity] += 1
             if self._problems[severity] <= SHOWN:

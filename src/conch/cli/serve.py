@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from conch.catalogue.models import KINDS, checked, components_chosen
+from conch.catalogue.models import KINDS, checked, components_chosen, detect, find
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.cli.gateway import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
@@ -199,8 +199,6 @@ def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
 
     Raise a ConfigError if a folder is no model, and a UsageError if two have one kind or name.
     """
-    from conch.catalogue.models import detect
-
     weights, named = weights_of(args), dict[str, str]()
     for name, model in args.model:
         key, those = (name, named) if name else (detect(model)[0].name, weights)
@@ -234,10 +232,10 @@ def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
     from conch.wire.synthesis import DEFAULT_VOICE
 
     models = list(ENTRY_POINTS)
-    chosen_names = [*filter(None, map(str.strip, names.split(",")))]
-    if not chosen_names or ALL in chosen_names:
+    requested = [*filter(None, map(str.strip, names.split(",")))]
+    if not requested or ALL in requested:
         return ()
-    for name in chosen_names:
+    for name in requested:
         if name not in PATHS and (close := difflib.get_close_matches(name, PATHS, 1, 0.8)):
             raise ServerError(f"--models: no path or model {name!r}; did you mean {close[0]}?")
         models += components_of_path(name, chosen) if name in PATHS else [name]
@@ -280,7 +278,6 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "GatewayConfig":
     """Return the gateway's configuration, checked before the server starts."""
-    from conch.catalogue.models import find
     from conch.gateway import GatewayService
     from conch.launcher.endpoints import require_free, resolve_host
     from conch.wire.languages import LANGUAGES

@@ -9,7 +9,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from conch.catalogue.models import KINDS
+from conch.catalogue.models import KINDS, components_chosen, detect, find
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.endpoint import CA_VARIABLE, Address, request_headers
 from conch.families import likening, rescorers
@@ -19,6 +19,9 @@ from conch.wire.formats import with_options_of
 from conch.wire.needs import components_to_serve
 from conch.wire.options import RecognitionOptions
 from conch.wire.synthesis import SynthesisOptions, synthesizer_of
+
+if TYPE_CHECKING:
+    from conch.launcher import ServerConfig
 
 URL = """
 --url URL  host:port, http://, https://, grpc:// or grpcs:// of a running server, or of a gateway;
@@ -108,10 +111,6 @@ def checked_options(
         raise UsageError(str(error)) from None
 
 
-if TYPE_CHECKING:
-    from conch.launcher import ServerConfig
-
-
 @contextmanager
 def server_url(
     url: str | None,
@@ -159,8 +158,6 @@ def server_for_voice(
 
 def _flag_for(model: str) -> str:
     """Return how a server for one command takes a model; empty if it is none."""
-    from conch.catalogue.models import detect
-
     try:
         kind, folder, _ = detect(model)
     except ConfigError:
@@ -197,7 +194,6 @@ def config_for(
     What has no weights here is left out: another decoder takes its place, and the n-gram rescorer
     that of the neural one. Raise a ConfigError if chosen weights are missing or incomplete.
     """
-    from conch.catalogue.models import KINDS, components_chosen, find
     from conch.launcher import ServerConfig, shipped_repositories, without_weights
 
     for options in requests:
@@ -206,7 +202,7 @@ def config_for(
                 f"--model {model} names a model of a running server: start one with conch serve "
                 f"--model NAME=FOLDER, and give its --url{_flag_for(model)}"
             )
-    folders = {name: str(find(KINDS[name], weight)) for name, weight in weights.items()}
+    folders = {name: str(find(KINDS[name], model)) for name, model in weights.items()}
     chosen = components_chosen(folders)
     lacking = without_weights(shipped_repositories(), "", chosen)
     named, replaced = dict.fromkeys((ENTRY_POINTS[0], *others)), set[str]()

@@ -135,8 +135,8 @@ class GatewayTransport:
     async def infer(self, request: tensors.Request) -> list[Transcript]:
         _check_entry(self._endpoint, request.model, "speech")
         async with explained(self._endpoint, request.timeout_s):
-            if request.place is not None:
-                return [await self._streams.answer(request, request.place)]
+            if request.position is not None:
+                return [await self._streams.answer(request, request.position)]
             slots = asyncio.Semaphore(BATCH_AT_ONCE)
 
             async def answered(row: int) -> Transcript:

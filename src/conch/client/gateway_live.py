@@ -61,21 +61,23 @@ class GatewayStreams:
         self._connector = connector_to(endpoint, limit=0)
         self._open: dict[str, _GatewayStream] = {}
 
-    async def answer(self, request: tensors.Request, place: ChunkPosition) -> Transcript:
+    async def answer(self, request: tensors.Request, position: ChunkPosition) -> Transcript:
         """Send a chunk and return its transcript, or raise its ConchError."""
-        stream = self._open.get(place.stream_id)
-        if place.starts and (stream is None or stream.has_ended):
-            stream = self._open[place.stream_id] = _GatewayStream(self._endpoint, self._connector)
+        stream = self._open.get(position.stream_id)
+        if position.starts and (stream is None or stream.has_ended):
+            stream = self._open[position.stream_id] = _GatewayStream(
+                self._endpoint, self._connector
+            )
         if stream is None:
             raise SessionError("this stream is not open: it never started, or has ended")
         try:
             async with stream.turn:
-                if stream.is_over and place.starts:
+                if stream.is_over and position.starts:
                     await stream.start(request)
-                return await stream.answer(_samples_of(request), ends=place.ends)
+                return await stream.answer(_samples_of(request), ends=position.ends)
         finally:
-            if place.ends or stream.is_over:
-                self._open.pop(place.stream_id, None)
+            if position.ends or stream.is_over:
+                self._open.pop(position.stream_id, None)
                 await stream.close()
 
     async def close(self) -> None:

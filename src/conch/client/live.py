@@ -41,6 +41,19 @@ Infer = Callable[[tensors.Request], Awaitable[Transcript]]
 
 NOTHING = np.zeros(0, np.float32)
 """The last chunk of a stream whose samples were all sent."""
+RESUME_S = 60.0
+"""Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
+START_SAMPLES = 1600
+"""Most samples of the chunk that opens another stream. A proxy without a server breaks off a
+connection that is still sending more."""
+BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
+"""First and longest pause between two attempts, in seconds; each is twice the one before."""
+PIECE_S = 1.0
+"""Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
+GAVE_UP = "the server was lost, and the stream went on in no other"
+"""Beginning of the error of a stream for which no server was found."""
+ABANDON_S = 5.0
+"""Seconds to end a stream on a server after it has gone on elsewhere."""
 
 
 class ServerStream:
@@ -93,23 +106,8 @@ class ServerStream:
             self._common,
             inputs=tensors.chunk_tensors(samples, self._sample_rate),
             parameters={"session": self._session, **parameters},
-            place=ChunkPosition(self._id, starts, ends),
+            position=ChunkPosition(self._id, starts, ends),
         )
-
-
-RESUME_S = 60.0
-"""Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
-START_SAMPLES = 1600
-"""Most samples of the chunk that opens another stream. A proxy without a server breaks off a
-connection that is still sending more."""
-BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
-"""First and longest pause between two attempts, in seconds; each is twice the one before."""
-PIECE_S = 1.0
-"""Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
-GAVE_UP = "the server was lost, and the stream went on in no other"
-"""Beginning of the error of a stream for which no server was found."""
-ABANDON_S = 5.0
-"""Seconds to end a stream on a server after it has gone on elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

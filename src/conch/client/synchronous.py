@@ -92,6 +92,25 @@ class Portal:
             return self._running
 
 
+class _Running(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    thread: threading.Thread
+    stop: asyncio.Event
+
+
+async def _serve(started: "Future[_Running]", at_end: Callable[[], Awaitable[None]]) -> None:
+    running = _Running(asyncio.get_running_loop(), threading.current_thread(), asyncio.Event())
+    started.set_result(running)
+    await running.stop.wait()
+    await at_end()
+
+
+def _end(running: _Running) -> None:
+    running.loop.call_soon_threadsafe(running.stop.set)
+    if threading.current_thread() is not running.thread:
+        running.thread.join(END_S)
+
+
 class LiveStream:
     """Send live audio chunk by chunk; `Client.live` returns one.
 
@@ -182,22 +201,3 @@ class Client:
     """Open a live stream; see `AsyncClient.live`."""
     is_ready = _blocking(AsyncClient.is_ready, Portal.run)
     """Return whether the server takes requests for a model; see `AsyncClient.is_ready`."""
-
-
-class _Running(NamedTuple):
-    loop: asyncio.AbstractEventLoop
-    thread: threading.Thread
-    stop: asyncio.Event
-
-
-async def _serve(started: "Future[_Running]", at_end: Callable[[], Awaitable[None]]) -> None:
-    running = _Running(asyncio.get_running_loop(), threading.current_thread(), asyncio.Event())
-    started.set_result(running)
-    await running.stop.wait()
-    await at_end()
-
-
-def _end(running: _Running) -> None:
-    running.loop.call_soon_threadsafe(running.stop.set)
-    if threading.current_thread() is not running.thread:
-        running.thread.join(END_S)

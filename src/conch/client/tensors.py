@@ -95,7 +95,7 @@ class Request:
     """Tensors by name: FP32, INT16 and INT32 as numbers, BYTES as objects of type bytes."""
     parameters: Mapping[str, OptionValue]
     timeout_s: float
-    place: ChunkPosition | None = None
+    position: ChunkPosition | None = None
     request_id: str = ""
     """Id in the server's log and traces; empty for none."""
     outputs: tuple[str, ...] = ("RESULT",)
@@ -109,15 +109,17 @@ class Request:
     @property
     def headers(self) -> dict[str, str]:
         """The headers of this request alone."""
-        return {} if self.place is None else {STREAM_HEADER: self.place.stream_id}
+        return {} if self.position is None else {STREAM_HEADER: self.position.stream_id}
 
     @property
     def sequence(self) -> dict[str, bool | str]:
         """The parameters of Triton's sequence batcher; none for a recording."""
-        if (place := self.place) is None:
+        if (position := self.position) is None:
             return {}
         return dict(
-            sequence_id=place.stream_id, sequence_start=place.starts, sequence_end=place.ends
+            sequence_id=position.stream_id,
+            sequence_start=position.starts,
+            sequence_end=position.ends,
         )
 
 

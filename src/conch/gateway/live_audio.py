@@ -130,12 +130,12 @@ class ContainerDecoder:
         while not self._has_ended:
             if self._wanted and not await self._gives():
                 return
-            message_type, payload = await self._received()
-            if message_type == WANTED and len(payload) == ASK.size:
+            code, payload = await self._received()
+            if code == WANTED and len(payload) == ASK.size:
                 self._wanted = ASK.unpack(payload)[1]
                 continue
             try:
-                message = said(message_type, payload, self._form, AUDIO_NAME)
+                message = said(code, payload, self._form, AUDIO_NAME)
             except ConchError:
                 self.stop()
                 raise
@@ -164,11 +164,11 @@ class ContainerDecoder:
         return True
 
     async def _received(self) -> tuple[bytes, bytes]:
-        """Return the next message; one without a kind if the decoder is gone, or hangs."""
+        """Return the next message; one without a code if the decoder is gone, or hangs."""
         try:
             async with timeout(SILENT_S):
-                message_type, size = code_and_size(await self._exactly(HEAD.size))
-                return message_type, await self._exactly(size)
+                code, size = code_and_size(await self._exactly(HEAD.size))
+                return code, await self._exactly(size)
         except (EOFError, OSError, asyncio.TimeoutError):
             self.stop()
             return b"", b""

@@ -21,7 +21,13 @@ TAIL_LINES = 1000
 _HEADER = re.compile(
     r"([VIWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+\s+(?P<source>[^\s:\]]+:\d+)\] ?(?P<message>.*)"
 )
-_LEVELS = {"V": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
+_LEVELS = {
+    "V": logging.DEBUG,
+    "I": logging.INFO,
+    "W": logging.WARNING,
+    "E": logging.ERROR,
+    "F": logging.CRITICAL,
+}
 
 _NO_GPU = (
     "Unable to allocate pinned system memory",
@@ -79,7 +85,7 @@ class LogParser:
         match = _HEADER.fullmatch(line)
         if match is None:
             return self._parse_rest(line)
-        level = logging.getLevelNamesMapping()[_LEVELS[match[1]]]
+        level = _LEVELS[match[1]]
         message = unquote(match["message"])
         if not message.strip():
             return None
@@ -207,7 +213,7 @@ def models_loading(lines: Sequence[LogLine]) -> list[str]:
 def shorten(reason: str) -> str:
     """Return the exception and the innermost place of a Python model's traceback."""
     reason = _STATUS.sub("", reason, count=1) if _STATUS.match(reason) else reason
-    head, _, trace = reason.partition("\n\nAt:\n")
+    head, _, trace = reason.partition(_TRACEBACK)
     heads = [line.strip() for line in head.splitlines() if line.strip()]
     if heads and heads[0].startswith("Traceback"):
         heads = heads[-1:]

@@ -16,7 +16,7 @@ from conch.launcher.endpoints import Endpoints, pick_free
 from conch.launcher.healing import Backoff, frozen, stopped_since
 from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.loaded_models import settings_for
-from conch.launcher.logs import LOGGER, tail
+from conch.launcher.logs import LOGGER
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
 from conch.launcher.variants import with_aliases, with_chosen_weights, with_named_models
@@ -156,7 +156,7 @@ class TritonServer:
 
     def log_tail(self) -> str:
         """Return the last lines of the server's log, of every level, for error messages."""
-        return tail(self._running().log.lines(), 20)
+        return logs.tail(self._running().log.lines(), 20)
 
     def models(self) -> tuple[str, ...]:
         """Return the sorted names of the models that serve requests."""

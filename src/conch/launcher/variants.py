@@ -82,7 +82,7 @@ def components_with_weights(config: ServerConfig) -> dict[str, str]:
 
 
 def voices_environment(config: ServerConfig) -> dict[str, str]:
-    """Return the environment with the voices of `weights`, whose folders are known; or none."""
+    """Return the environment with the voices in the folders of `weights`; empty without any."""
     models = (checked(KINDS[name], Path(folder)) for name, folder in config.weights.items())
     voices = [asdict(voice) for item in models for voice in item.voices]
     return {VOICES: json.dumps(voices)} if voices else {}

@@ -319,11 +319,11 @@ class RecognitionOptions(FamilyOptions):
 
         return best, made() if others else None
 
-    def of(self, family: type[Options]) -> Options:
+    def of(self, options_class: type[Options]) -> Options:
         """Return the options of one family, by its dataclass."""
-        known: type[Any] = family
+        known: type[Any] = options_class
         own = {item.name: getattr(self, item.name, item.default) for item in fields(known)}
-        return family(**own)
+        return options_class(**own)
 
     def value(self, name: str) -> Any:
         """Return the value of an option, or of a property, by its name."""

@@ -60,7 +60,7 @@ def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
 def with_speakers_near(
     segments: Iterable[Segment], turns: Iterable[Turn]
 ) -> Iterator[tuple[Segment, Segment]]:
-    """Yield each segment twice: as it is, and with speakers if there are turns within NEAR_S of it.
+    """Yield pairs: a segment as it is, and with speakers if there are turns within NEAR_S of it.
 
     Segments and turns are in order of their starts, so that a day of them takes a second.
     """

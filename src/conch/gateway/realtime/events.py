@@ -21,7 +21,7 @@ _BUFFER = "input_audio_buffer"
 
 MAX_AUDIO_BYTES = 15 * 2**20
 """Largest audio of one event, as at OpenAI."""
-APPEND, COMMIT, CLEAR = (f"input_audio_buffer.{name}" for name in ("append", "commit", "clear"))
+APPEND, COMMIT, CLEAR = (f"{_BUFFER}.{name}" for name in ("append", "commit", "clear"))
 UPDATE = "session.update"
 BETA_UPDATE = "transcription_session.update"
 _KNOWN = (UPDATE, BETA_UPDATE, APPEND, COMMIT, CLEAR)
@@ -159,12 +159,12 @@ def read_event(data: str | bytes) -> ClientEvent:
         message = f"an event is a text frame; audio goes as base64 in {APPEND}"
         raise ApiError(400, message, code="invalid_frame")
     try:
-        event = parse_json(data)
+        fields = parse_json(data)
     except ValueError as error:
         raise ApiError(400, f"an event is JSON: {error}", code="invalid_json") from None
-    if not isinstance(event, dict):
+    if not isinstance(fields, dict):
         raise invalid("type", f"an event is an object with a type; sent: {data!r:.80}")
-    return ClientEvent(event)
+    return ClientEvent(fields)
 
 
 def parse_json(text: str) -> Any:

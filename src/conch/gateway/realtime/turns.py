@@ -28,8 +28,8 @@ from conch.wire.result import OpenUtterance
 
 LEAST_COMMIT_S = 0.1
 """Shortest audio that may be committed, as at OpenAI."""
-MAX_POSITIONS = 100
-"""Committed items among which a late one finds its place."""
+MAX_COMMITTED = 100
+"""Latest committed items, among which a late one gets its position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +77,9 @@ class Turns:
         self._owners: dict[int, Item] = {}
         """Item of each utterance that is not final, by index."""
         self._positions: dict[int, tuple[int, int]] = {}
-        """Place of each utterance that is not final, by index."""
+        """Position of each utterance that is not final, by index."""
         self._committed: list[tuple[tuple[int, int], str]] = []
-        """Place and id of the latest committed items, in order of time."""
+        """Position and id of the latest committed items, in order of time."""
         self._buffer_start_s = 0.0
         """Start of the audio that is not committed."""
 
@@ -172,7 +172,7 @@ class Turns:
         return _Era(next(self._numbers), item)
 
     def _new_position(self, era: _Era) -> tuple[int, int]:
-        """Return a place in time after all earlier ones of an era."""
+        """Return a position in time after all earlier ones of an era."""
         return era.number, next(self._numbers)
 
     def _hear(self, era: _Era, index: int, spoken: OpenUtterance) -> list[Event]:
@@ -229,7 +229,7 @@ class Turns:
         at = bisect(self._committed, position, key=itemgetter(0))
         previous_id = self._committed[at - 1][1] if at else None
         self._committed.insert(at, (position, item.id))
-        del self._committed[:-MAX_POSITIONS]
+        del self._committed[:-MAX_COMMITTED]
         return events.committed(item.id, previous_id, is_beta=self.style.is_beta)
 
     def _further_text(self, item: Item) -> list[Event]:

@@ -33,11 +33,16 @@ from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
 _Response = message_class("nvidia.riva.asr.StreamingRecognizeResponse")
 _Result = message_class("nvidia.riva.asr.SpeechRecognitionResult")
+_Word = message_class("nvidia.riva.asr.WordInfo")
 
 MOST_STABLE = 0.9
 """Stability of a text all of whose words stay while its utterance goes on."""
 WHOLE = 1.0
 """Stability of the text of an utterance that has ended, before its second pass."""
+DEFAULT_RATE = 16_000
+"""Hz to which the audio of a container is decoded in a stream."""
+_WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
+"""Format tag of WAV and bits of a sample, by encoding."""
 
 
 def speaker_tags() -> defaultdict[Any, int]:
@@ -134,9 +139,6 @@ def _add_alternatives(
             best.words.append(_word(word, segment, tags))
 
 
-_Word = message_class("nvidia.riva.asr.WordInfo")
-
-
 def _word(word: Word, segment: Segment, tags: defaultdict[Any, int]) -> Message:
     speaker = word.speaker or segment.speaker
     return _Word(
@@ -158,12 +160,6 @@ def _confidence(hypothesis: Hypothesis) -> float:
     """Return the mean probability of a word; 0 if it is not known, as Riva says it."""
     confidence = math.exp(min(0.0, hypothesis.am_score / max(1, num_words(hypothesis.text))))
     return confidence if math.isfinite(confidence) else 0.0
-
-
-DEFAULT_RATE = 16_000
-"""Hz to which the audio of a container is decoded in a stream."""
-_WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
-"""Format tag of WAV and bits of a sample, by encoding."""
 
 
 async def recognition_config(call: RpcCall) -> None:

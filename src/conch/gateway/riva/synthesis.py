@@ -121,13 +121,13 @@ async def synthesis_config(call: RpcCall) -> None:
 
 async def synthesize(call: RpcCall) -> None:
     """Answer with the audio of a text, whole."""
-    speaker, parts = _SynthesisCall(call), list[Message]()
+    synthesis, parts = _SynthesisCall(call), list[Message]()
 
     async def keep(part: Message) -> None:
         parts.append(part)
 
-    await speaker.speak(*text_and_voicing(await call.request()), keep)
-    await speaker.finish(keep)
+    await synthesis.speak(*text_and_voicing(await call.request()), keep)
+    await synthesis.finish(keep)
     texts = {
         name: " ".join(filter(None, (getattr(part.meta, name) for part in parts)))
         for name in ("text", "processed_text")
@@ -139,10 +139,10 @@ async def synthesize(call: RpcCall) -> None:
 
 async def synthesize_online(call: RpcCall) -> None:
     """Answer texts with their audio, one after the other, while it is made."""
-    speaker = _SynthesisCall(call)
+    synthesis = _SynthesisCall(call)
     while (request := await call.next_request()) is not None:
-        await speaker.speak(*text_and_voicing(request), call.send)
-    await speaker.finish(call.send)
+        await synthesis.speak(*text_and_voicing(request), call.send)
+    await synthesis.finish(call.send)
 
 
 async def _check_voice(gateway: Gateway) -> None:
