@@ -1,6 +1,7 @@
-"""The `neural_rescorer` component: score texts by a neural language model on CTranslate2.
+"""The `neural_rescorer` component: score texts by a neural language model.
 
-By default it is SmolLM2-135M-Instruct (Ben Allal et al., 2025), of a GGUF file.
+By default it is SmolLM2-135M-Instruct (Ben Allal et al., 2025), of a GGUF file. It runs on
+CTranslate2, or on a CPU by `TreeScorer` on ONNX Runtime.
 """
 
 import json
@@ -239,7 +240,7 @@ class TreeScorer:
 
 
 def from_next_word(text: str, start: int) -> str:
-    """Return a text from the first word that begins at a place or behind it.
+    """Return a text from the first word that begins at `start` or behind it.
 
     >>> from_next_word("one two three", 3), from_next_word("one two three", 4)
     ('two three', 'two three')
