@@ -186,7 +186,10 @@ class NeuralLanguageModel:
 
 
 class TreeScorer:
-    """Runs `scoring_graph` in the place of a `ctranslate2.Generator`."""
+    """Runs `scoring_graph` in the place of a `ctranslate2.Generator`, on trees of tokens.
+
+    What several sequences begin with is read once.
+    """
 
     def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
         options = session_options(threads)
