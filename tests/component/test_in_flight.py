@@ -2,6 +2,7 @@
 
 import random
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 
@@ -189,6 +190,15 @@ def test_a_search_without_a_step_has_its_result(in_flight):
         return lambda: 7
 
     assert results([in_flight.start(at_once(), nothing) for _ in range(9)]) == [7] * 9
+
+
+def test_an_ended_row_is_not_kept_until_the_next_one(in_flight):
+    result = in_flight.start(counting(1, 2), nothing)
+    wait([result], PATIENCE_S)
+    is_freed = threading.Event()
+    weakref.finalize(result, is_freed.set)
+    del result
+    assert is_freed.wait(PATIENCE_S)
 
 
 def test_rows_that_end_together_make_room_for_those_that_wait(in_flight):

@@ -34,7 +34,7 @@ class _WaitingJob:
     key: Key
     number: int
     kept: int = field(compare=False)
-    """Places that it must leave free."""
+    """Slots that it must leave free."""
     admitted: asyncio.Future[None] = field(compare=False)
 
 
@@ -44,7 +44,7 @@ class PrioritySemaphore:
     def __init__(self, most: int | Callable[[], int], oldest_of: int = 0) -> None:
         """Limit the jobs in flight to `most`, which may change, without exempt ones.
 
-        One of `oldest_of` places goes to the job with the least key without its first part, which
+        One of `oldest_of` slots goes to the job with the least key without its first part, which
         is the oldest, so that no job waits forever; 0 for none.
         """
         self._most = most if callable(most) else lambda: most
@@ -64,11 +64,11 @@ class PrioritySemaphore:
         kept: int = 0,
         patience_s: float | None = None,
     ) -> Result:
-        """Run the job of `make` as soon as it has a place, and return its result.
+        """Run the job of `make` as soon as it has a slot, and return its result.
 
-        A job that has begun keeps its place to its end, even after its caller was cancelled: a
-        component cannot be stopped. Jobs with a lower `key` go first; `kept` places are left free.
-        Raise a TimeoutError after `patience_s` seconds without a place; None for no limit. A
+        A job that has begun keeps its slot to its end, even after its caller was cancelled: a
+        component cannot be stopped. Jobs with a lower `key` go first; `kept` slots are left free.
+        Raise a TimeoutError after `patience_s` seconds without a slot; None for no limit. A
         TimeoutError of the job is raised as well.
         """
         await self._acquire(key, kept, patience_s)
@@ -79,7 +79,7 @@ class PrioritySemaphore:
 
     @asynccontextmanager
     async def slot(self, key: Key) -> AsyncIterator[None]:
-        """Run the block as soon as it has a place, which it leaves at its end."""
+        """Run the block as soon as it has a slot, which it leaves at its end."""
         await self._acquire(key)
         try:
             yield

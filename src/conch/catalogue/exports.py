@@ -74,7 +74,10 @@ def chosen_file(folder: Path, part: str, precision: str) -> Path | None:
 
 
 def of_precision(files: Sequence[Path], part: str, precision: str) -> Path | None:
-    """Return the file in a precision, or else in another one, of those for one `part`."""
+    """Return the file of several for one `part`: that in float32, or with `precision` int8 in int8.
+
+    If there is none, another precision counts. Raise an UnfitModelError if that leaves several.
+    """
     int8 = [path for path in files if _INT8.search(path.name)]
     half = [path for path in files if _HALF.search(path.name)]
     plain = [path for path in files if path not in (*int8, *half)]
@@ -161,9 +164,11 @@ class State:
 
     name: str
     element_type: int
+    """As in `Value`."""
     shape: tuple[int, ...]
     """Shape for one stream."""
     axis: int
+    """Axis of the streams in a batch."""
     counts: int = 0
     """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
     start: int = 0

@@ -31,7 +31,7 @@ class Value:
 
     name: str
     element_type: int
-    """Number of its type."""
+    """Number of its type, as in ONNX's `TensorProto.DataType`."""
     dims: tuple[int | str, ...]
     """Sizes; a text where a size is open."""
 

@@ -71,14 +71,20 @@ class InFlight(Generic[Step, Said]):
             rows = [*filter(self._is_wanted, rows)]
             waiting = deque(filter(self._is_wanted, waiting))
             while waiting and len(rows) < self._most:
-                row = waiting.popleft()
-                self._go_on(row, None)
-                rows += [] if row.step is None else [row]
-            for row, said in zip(rows, self._said(rows), strict=True):
-                self._go_on(row, said)
+                rows += self._begun(waiting.popleft())
+            self._make_steps(rows)
             rows = [row for row in rows if row.step is not None]
             if self._is_closing and not (rows or waiting or self._new):
                 return
+
+    # These two are no part of `_run`, whose variables would keep the last row while none is there.
+    def _begun(self, row: "_RowInFlight[Step, Said]") -> "list[_RowInFlight[Step, Said]]":
+        self._go_on(row, None)
+        return [] if row.step is None else [row]
+
+    def _make_steps(self, rows: "Sequence[_RowInFlight[Step, Said]]") -> None:
+        for row, said in zip(rows, self._said(rows), strict=True):
+            self._go_on(row, said)
 
     def _is_wanted(self, row: "_RowInFlight[Step, Said]") -> bool:
         """Return whether somebody waits for a row; end it if not."""

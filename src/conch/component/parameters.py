@@ -104,6 +104,13 @@ def cores_of_container(cgroup: Path) -> float:
     return math.inf
 
 
+def be_nice(nice: int) -> None:
+    """Raise this process to niceness `nice`, if lower; only threads that start later inherit it."""
+    if not 0 <= nice <= 19:
+        raise ConfigError(f"nice takes 0 to 19; is: {nice}")
+    os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 def _converted(key: str, value: str, field_type: type) -> Any:
     try:
         return _BOOLS[value.lower()] if field_type is bool else field_type(value)
@@ -111,10 +118,3 @@ def _converted(key: str, value: str, field_type: type) -> Any:
         raise ConfigError(
             f"parameter '{key}' takes {field_type.__name__}; it is '{value}'"
         ) from None
-
-
-def be_nice(nice: int) -> None:
-    """Raise this process to niceness `nice`, if lower; only threads that start later inherit it."""
-    if not 0 <= nice <= 19:
-        raise ConfigError(f"nice takes 0 to 19; is: {nice}")
-    os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))

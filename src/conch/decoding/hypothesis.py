@@ -49,14 +49,14 @@ class PathUnit(NamedTuple):
     """Log probability at the unit's best frame."""
 
 
-def spelled_words(pieces: Iterable[PathUnit]) -> tuple[AlignedWord, ...]:
+def spelled_words(units: Iterable[PathUnit]) -> tuple[AlignedWord, ...]:
     """Return the words that units spell; a unit may have a space only at its beginning."""
     spellings: list[list[PathUnit]] = [[]]
-    for piece in pieces:
-        if piece.text.startswith(" "):
+    for unit in units:
+        if unit.text.startswith(" "):
             spellings.append([])
-        if piece.text.strip():
-            spellings[-1].append(piece)
+        if unit.text.strip():
+            spellings[-1].append(unit)
     return tuple(
         aligned_word("".join(unit.text for unit in spelling).strip(), spelling)
         for spelling in spellings

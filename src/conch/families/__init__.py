@@ -126,8 +126,7 @@ def likening() -> Synthesizer:
 
 def voices_that_stand_for() -> Mapping[str, str]:
     """Return the voices of further values of the option `voice`; see `Synthesizer.stands_for`."""
-    spoken = (item.stands_for.items() for item in synthesizers().values())
-    return dict(chain.from_iterable(spoken))
+    return dict(chain.from_iterable(item.stands_for.items() for item in synthesizers().values()))
 
 
 def default_decoders(value_of: Callable[[str], Any]) -> Iterator[str]:

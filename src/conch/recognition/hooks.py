@@ -350,7 +350,7 @@ def _recogniser(decoder: str) -> Recogniser[Any]:
 
 
 def _named(decoder: str, table: str) -> Any:
-    """Return a decoder's hook in a `table` of `Hooks`; raise a LookupError if no family has one."""
+    """Return a decoder's hook in a `table` of `FamilyHooks`, or raise a LookupError."""
     for family in all_families():
         if name := getattr(family.hooks, table).get(decoder):
             return _loaded(name)

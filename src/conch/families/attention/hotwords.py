@@ -203,7 +203,7 @@ class _Index(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _index(hotwords: tuple[Hotword, ...]) -> _Index:
-    # As places of a text are compared: without the ending of a possessive.
+    # As spans of a text are compared: without the ending of a possessive.
     letters = [_letters(_POSSESSIVE.sub("", item.phrase)) for item in hotwords]
     by_words: dict[int, list[int]] = {}
     for position, item in enumerate(hotwords):

@@ -1,4 +1,7 @@
-"""The `text_frontend` component: hibari's reading of English, used as a library."""
+"""The `text_frontend` component: hibari's reading of English, used as a library.
+
+Words lose what has no reading before, and get some readings that hibari lacks.
+"""
 
 import json
 import re
@@ -92,8 +95,6 @@ _FULL_DAYS = {
     for name in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 }
 _MONTH = re.compile(r"(Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)\b")
-
-
 SHOUTED = 3
 """Words of a text in capitals from which on it is a sentence."""
 LONGEST_BYTES = 10_000

@@ -51,6 +51,8 @@ _Answer = Search[DecoderStep, Advance, Outputs]
 
 
 class MoonshineTokens:
+    """The tokens of Llama 2, with English alone in use."""
+
     def __init__(self, path: Path) -> None:
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))

@@ -195,7 +195,7 @@ def _needed_by(name: str, nodes: Sequence[Any], without: Set[str]) -> set[str]:
 def _reach(
     path: Path, nodes: Sequence[Any], latents: str
 ) -> tuple[dict[str, int], dict[str, float]]:
-    """Return samples of a frame, and reach in frames, of values that depend on the latents."""
+    """Return positions a frame, and reach in frames, of values that depend on the latents."""
     rates, reach = {latents: 1}, {latents: 0.0}
     for node in nodes:
         sources = [name for name in node.input if name in reach]

@@ -179,7 +179,7 @@ class SearchFirstPass(FirstPass):
         await asyncio.gather(*self._leaving)
 
     def _next_position(self, *, ends: bool) -> ChunkPosition:
-        """Return the place of the next calls in the components' stream; the first ones open it."""
+        """Return the position of the next calls in the components' stream, which the first open."""
         position = ChunkPosition(self._child, starts=self._called is None, ends=ends)
         self._called = time.monotonic()
         return position

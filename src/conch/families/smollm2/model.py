@@ -1,6 +1,7 @@
-"""The `neural_rescorer` component: score texts by a neural language model on CTranslate2.
+"""The `neural_rescorer` component: score texts by a neural language model.
 
-By default it is SmolLM2-135M-Instruct (Ben Allal et al., 2025), of a GGUF file.
+By default it is SmolLM2-135M-Instruct (Ben Allal et al., 2025), of a GGUF file. It runs on
+CTranslate2, or on a CPU by `TreeScorer` on ONNX Runtime.
 """
 
 import json
@@ -185,7 +186,10 @@ class NeuralLanguageModel:
 
 
 class TreeScorer:
-    """Runs `scoring_graph` in the place of a `ctranslate2.Generator`."""
+    """Runs `scoring_graph` in the place of a `ctranslate2.Generator`, on trees of tokens.
+
+    What several sequences begin with is read once.
+    """
 
     def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
         options = session_options(threads)
@@ -239,7 +243,7 @@ class TreeScorer:
 
 
 def from_next_word(text: str, start: int) -> str:
-    """Return a text from the first word that begins at a place or behind it.
+    """Return a text from the first word that begins at `start` or behind it.
 
     >>> from_next_word("one two three", 3), from_next_word("one two three", 4)
     ('two three', 'two three')

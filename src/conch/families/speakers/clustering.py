@@ -40,9 +40,10 @@ def voices(
 ) -> FloatArray:
     """Return the embedding of each voice, of unit length `[voices, size]`; none without pieces.
 
-    `embeddings` are of unit length, float32 `[pieces, size]`, `weights` the lengths of the pieces.
-    Clusters from the mean cosine `distance` on are different voices. A voice has at least the share
-    `least` of all weights, unless there are to be `fewest` voices; there are `most` at most.
+    `embeddings` are of unit length, float32 `[pieces, size]`. `weights`, `[pieces]`, say how much
+    each piece counts, such as its length. Clusters from the mean cosine `distance` on are different
+    voices. A voice has at least the share `least` of all weights, unless there are to be `fewest`
+    voices; there are `most` at most.
     """
     if not len(embeddings):
         return embeddings

@@ -355,7 +355,7 @@ class LiveVoices:
 @dataclass(frozen=True, slots=True)
 class Relabelled:
     parts: Sequence[tuple[int, Run]]
-    """Place of a run of the stream, and a part of it, with the voice that it has now."""
+    """Index of a run of the stream, and a part of it, with the voice that it has now."""
     sounds: FloatArray
     """Embeddings of the voices, `[voices, size]`; zeros for numbers without one."""
 

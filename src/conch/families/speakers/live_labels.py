@@ -190,8 +190,8 @@ class LiveLabels:
                 for a, b in solo.spans()
             ]
             whole = np.concatenate(parts)
-            outputs = await embedded(self._calls, whole, [(0, len(whole))], is_line=is_line)
-            return np.asarray(outputs[0])
+            (sound,) = await embedded(self._calls, whole, [(0, len(whole))], is_line=is_line)
+            return np.asarray(sound)
 
         embeddings = await together(embedding(solo) for solo in alone)
         solo_embeddings = [*zip(alone, embeddings, strict=True)]

@@ -1,6 +1,6 @@
 """Stretches, windows and pieces of a segment for the networks; pure functions.
 
-Speech probabilities are FP32 [frames] of 32 ms; places are samples from the segment's start.
+Speech probabilities are FP32 [frames] of 32 ms; positions are samples from the segment's start.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Find the end of a live utterance by rules on silence and length; incremental."""
+"""Find the end of a live utterance: by rules on silence and length, or by a check in its pauses."""
 
 import asyncio
 import logging

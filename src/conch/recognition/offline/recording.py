@@ -1,4 +1,8 @@
-"""The path of a recording: audio → VAD → segments, in flight at once → text, in order of time."""
+"""The path of a recording: audio → VAD → segments, in flight at once → text, in order of time.
+
+Meanwhile the hooks over the whole recording analyse each segment; `WholeRecording` keeps the
+results.
+"""
 
 import asyncio
 from bisect import bisect_right
