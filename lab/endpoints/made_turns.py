@@ -195,7 +195,7 @@ def _made(group: Sequence[Clip], random: np.random.Generator) -> MadeTurn | None
 
 
 def _position(marks: Sequence[tuple[int, Position]], start: int, end: int) -> Position:
-    """Return the kind of a pause: that of the ends of clips it lies at, or else inside."""
+    """Return where a pause lies: at the ends of clips near it, or else inside."""
     near = VAD_FRAME_SAMPLES * 3
     return next((position for at, position in marks if start - near <= at <= end + near), "inside")
 

@@ -61,8 +61,8 @@ def _name(file: BinaryIO) -> str:
     return file.read(_number(file, "H"))[:-1].decode()
 
 
-def _number(file: BinaryIO, format: str) -> int:
-    layout = struct.Struct(f"<{format}")
+def _number(file: BinaryIO, code: str) -> int:
+    layout = struct.Struct(f"<{code}")
     return int(layout.unpack(file.read(layout.size))[0])
 
 
