@@ -325,8 +325,8 @@ async def test_idle_connections_do_not_hold_up_a_stop(gateway):
 def _address_of(process: "subprocess.Popen[str]") -> str:
     assert process.stdout is not None
     for line in process.stdout:
-        if result := re.search(r"gateway +(http://\S+)", line):
-            return result[1]
+        if match := re.search(r"gateway +(http://\S+)", line):
+            return match[1]
     raise AssertionError("conch serve ended")
 
 

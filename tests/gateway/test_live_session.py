@@ -540,7 +540,7 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
 async def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
     said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
 
-    async def text_of_updates(*speakers: str) -> list[list[tuple[str, bool]]]:
+    async def segments_of(*speakers: str) -> list[list[tuple[str, bool]]]:
         answers = []
         for who in speakers:
             words = tuple(replace(word, speaker=who) for word in said.words)
@@ -551,4 +551,4 @@ async def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_
             for items in await changed_by(*answers)
         ]
 
-    assert await text_of_updates("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]
+    assert await segments_of("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]

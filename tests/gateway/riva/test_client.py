@@ -346,4 +346,4 @@ def test_24_streams_at_once(asr, speech):
     with ThreadPoolExecutor(24) as pool:
         texts = list(pool.map(text, range(24)))
     assert len(texts) == 24
-    assert all(wer(speech.text, result) < 0.3 for result in texts)
+    assert all(wer(speech.text, text) < 0.3 for text in texts)
