@@ -138,6 +138,7 @@ def _seconds(clips: Sequence[Clip]) -> float:
 
 
 def _follows(clip: Clip, other: Clip) -> bool:
+    """Return whether two clips of LJ Speech were read one after the other."""
     (book, number), (other_book, other_number) = (
         item.path.stem.rpartition("-")[::2] for item in (clip, other)
     )

@@ -101,6 +101,7 @@ def with_new_output(model: CtcModel, units: Units) -> CtcModel:
 
 
 def _names(num_layers: int) -> dict[str, str]:
+    """Return CTranslate2's name of each of the model's parameters, without the output layer."""
     names: dict[str, str] = {}
     for conv in ("conv1", "conv2"):
         names |= {f"{conv}.{part}": f"{conv}/{part}" for part in ("weight", "bias")}
