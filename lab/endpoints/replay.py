@@ -38,7 +38,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Signs next to silence, as one number."""
+    """Signs besides silence, as one number."""
 
     score: Callable[[Signals], float]
     earliest_s: float
