@@ -54,12 +54,12 @@ async def send(line: AsyncTcpClient, *numbers: int) -> None:
 
 
 async def until_event(line: AsyncTcpClient, kind: str) -> list[Event]:
-    result = []
+    events = []
     while (event := await line.read_event()) is not None:
-        result.append(event)
+        events.append(event)
         if event.type == kind:
-            return result
-    pytest.fail(f"the connection ended before {kind}: {result}")
+            return events
+    pytest.fail(f"the connection ended before {kind}: {events}")
 
 
 async def text(line: AsyncTcpClient) -> str:

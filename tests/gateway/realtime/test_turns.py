@@ -515,14 +515,14 @@ class Server:
         return [result]
 
     def _second(self, *, all_of_them: bool = False) -> list[LiveSegment]:
-        result = []
+        segments = []
         for index in sorted(self._pending):
             if all_of_them or self.random.random() < 0.5:
                 text, start, end = self._pending.pop(index)
                 if self._corrects and self.random.random() < 0.5:
                     text = self.random.choice(["", f"other{index}", f"{text} more"])
-                result.append(segment(index, text, final=True, start=start, end=end))
-        return result
+                segments.append(segment(index, text, final=True, start=start, end=end))
+        return segments
 
     def _reach(self) -> LiveUpdate:
         flag = self.marks.pop(0)

@@ -213,13 +213,13 @@ def test_models_are_listed_for_streams_and_for_recordings(asr):
         riva_asr_pb2.RivaSpeechRecognitionConfigRequest()
     )
     for kind in ("online", "offline"):
-        result = {
+        languages = {
             item.model_name: item.parameters["language_code"]
             for item in answer.model_config
             if item.parameters["type"] == kind
         }
-        assert set(result) == {"conch", *(f"conch-{name}" for name in DECODERS)}
-        assert set(result.values()) == {"en"}
+        assert set(languages) == {"conch", *(f"conch-{name}" for name in DECODERS)}
+        assert set(languages.values()) == {"en"}
 
 
 DECODERS = ("moonshine", "attention", "ctc", "wfst")
