@@ -54,6 +54,7 @@ class DeletedRun:
 class Alignment:
     errors: WordErrors
     deleted_runs: tuple[DeletedRun, ...] = ()
+    """Runs of at least `MIN_RUN` words, in order of time."""
 
 
 def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[TimedWord]:

@@ -58,6 +58,7 @@ class Row:
     first_s: float
     """Until the first segment of all of the recording."""
     whole_s: float
+    """Until the last segment."""
 
     @property
     def ratio(self) -> float:

@@ -144,6 +144,7 @@ class _Sides:
     gateway: psutil.Process
 
     def triton_s(self) -> float:
+        """Return the CPU seconds of Triton and its models so far."""
         models_s = sum(cpu_by_process(self.triton_pid).values())
         return _cpu_s(psutil.Process(self.triton_pid)) + models_s
 

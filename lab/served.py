@@ -31,6 +31,7 @@ def outcomes(
     title: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Sequence[Outcome[Transcript]]:
+    """Return what becomes of recordings, in their order."""
 
     async def sending() -> Sequence[Outcome[Transcript]]:
         async with AsyncClient(url, headers=headers) as client:

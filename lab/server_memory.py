@@ -1,4 +1,4 @@
-"""`python -m lab memory`: that of a server's processes after the start, requests and at rest."""
+"""`python -m lab memory`: memory of a server's processes at its start, used and at rest."""
 
 import argparse
 import sys

@@ -50,8 +50,8 @@ class Own:
 
     def speak(self, text: str, growth: Growth) -> FloatArray:
         pieces, samples = list[Array](), 0
-        for sentence in sentences(text):
-            (read,) = self._front([Row({"text": bytes_array([text[sentence]])})])
+        for span in sentences(text):
+            (read,) = self._front([Row({"text": bytes_array([text[span]])})])
             if not len(read["tokens"]):
                 continue
             row = Row({"tokens": read["tokens"], "speed": np.ones(1, np.float32)})

@@ -55,6 +55,7 @@ def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @cache
 def _band_taps() -> NDArray[np.float32]:
+    """Return a windowed-sinc band pass for 8 kHz."""
     times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
     low, high = (2 * hertz / TELEPHONE_SAMPLE_RATE for hertz in TELEPHONE_BAND_HZ)
     taps = high * np.sinc(high * times) - low * np.sinc(low * times)

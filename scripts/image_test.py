@@ -296,8 +296,8 @@ class Container:
         """
         assert self.process is not None
         assert self.process.poll() is None, f"it has ended with {self.process.returncode}"
-        shell, *command = self.config["Healthcheck"]["Test"]
-        assert shell == "CMD"
+        form, *command = self.config["Healthcheck"]["Test"]
+        assert form == "CMD"
         return self.inside(*command).returncode == 0
 
     def curl(self, *arguments: str) -> list[str]:
@@ -438,7 +438,7 @@ def check_stop(container: Container) -> float:
     )
     assert made.returncode == 0, made.stderr
     command = transcription(container, long, *with_key())
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stopping:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
 
         def taken() -> bool:
             metrics = run(*container.curl(*with_key(), f"{URL}/metrics"))
@@ -450,7 +450,7 @@ def check_stop(container: Container) -> float:
         assert container.process is not None
         code = container.process.wait(STOP_S)
         took = time.monotonic() - begun
-        text, _ = stopping.communicate(timeout=10)
+        text, _ = client.communicate(timeout=10)
     assert text.endswith("200") and text.lower().count(IN_SAMPLE) >= REPEATS, text[-200:]
     long.unlink()
     assert code == 0, f"it ended with {code}"

@@ -18,13 +18,7 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers import MOST_KNOWN_TEXT
 from conch.families.whisper import MAX_BEAM, MAX_PROMPT
 from conch.families.whisper.config import WINDOW_S
-from conch.gateway import (
-    bodies,
-    form,
-    service,
-    speak,
-    voicing,
-)
+from conch.gateway import bodies, form, service, speak, voicing
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import KEY_SHARE, UPLOAD_SHARE

@@ -32,7 +32,7 @@ def requirements(
     Raises:
         SystemExit: there is no such extra, or nothing to leave out.
     """
-    names = list(dependencies)
+    lines = list(dependencies)
     todo = list(extras)
     seen = set()
     while todo:
@@ -46,17 +46,17 @@ def requirements(
             if own := OWN_EXTRAS.fullmatch(line):
                 todo += own[1].split(",")
             else:
-                names.append(line)
-    if unknown := set(without) - set(map(name_of, names)):
+                lines.append(line)
+    if unknown := set(without) - set(map(name_of, lines)):
         raise SystemExit(f"--without: nothing installs {', '.join(sorted(unknown))}")
-    return [line for line in dict.fromkeys(names) if name_of(line) not in without]
+    return [line for line in dict.fromkeys(lines) if name_of(line) not in without]
 
 
 def name_of(requirement: str) -> str:
     """Return the package that a requirement names."""
-    name = re.match(r"[\w.-]+", requirement)
-    assert name is not None, requirement
-    return name[0]
+    match = re.match(r"[\w.-]+", requirement)
+    assert match is not None, requirement
+    return match[0]
 
 
 def main() -> None:

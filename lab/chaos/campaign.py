@@ -24,8 +24,8 @@ from lab.chaos.drawn import drawn
 from lab.chaos.fuzz import Fault, Sent, fuzz
 from lab.chaos.hanging_models import HangingModels
 from lab.chaos.honest import (
+    ALL_REQUESTS,
     BY_GATEWAY,
-    EVERY,
     REQUEST_OF_MODEL,
     REQUESTS,
     Honest,
@@ -144,10 +144,10 @@ class Running:
         enter = self._connections.enter_async_context
         self.target: Target = await enter(target_at(self.serve.addresses))
         self.honest = await enter(Honest(self.serve.addresses, self._texts))
-        await self.honest.learn(EVERY)
+        await self.honest.learn(ALL_REQUESTS)
         self._texts = self.honest.texts
         for _ in range(WARM_UPS):
-            await asyncio.gather(*(self.honest.ask(request) for request in EVERY))
+            await asyncio.gather(*(self.honest.ask(request) for request in ALL_REQUESTS))
         self._names |= server_names(self.serve.pid)
         self.report.before = await self._settled(None)
 
@@ -304,7 +304,7 @@ class Running:
     async def _up(self, phase: str) -> None:
         """Start the server again if it has ended, or does not answer honest requests."""
         if self.serve.is_running:
-            replies = [await self._answered(request) for request in EVERY]
+            replies = [await self._answered(request) for request in ALL_REQUESTS]
             wrong = [item for item in replies if item.outcome != "right"]
             if not wrong:
                 return

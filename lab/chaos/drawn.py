@@ -134,11 +134,11 @@ def utf8(text: str) -> str:
 def samples(draw: st.DrawFn) -> list[float]:
     """Return up to half a second of silence, a constant, noise, or samples out of range."""
     count = draw(st.sampled_from([0, 1, 2, 160, 1_600, 8_000]))
-    shape = draw(st.sampled_from(["silence", "constant", "saw", "loud", "odd"]))
-    if shape == "odd":
+    sound = draw(st.sampled_from(["silence", "constant", "saw", "loud", "odd"]))
+    if sound == "odd":
         return [draw(st.floats(width=32)) for _ in range(min(count, 20))]
-    if shape == "saw":
+    if sound == "saw":
         period = draw(st.integers(2, 200))
         return [round(2 * (at % period) / period - 1, 4) for at in range(count)]
-    level = {"silence": 0.0, "constant": 0.5, "loud": 20_000.0}[shape]
+    level = {"silence": 0.0, "constant": 0.5, "loud": 20_000.0}[sound]
     return [level] * count

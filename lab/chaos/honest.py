@@ -34,7 +34,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     NEURAL: {"rescore": True, "rescorer": "neural", "rescore_margin": 1000.0},
     NGRAM: {"rescore": True, "rescorer": "ngram", "rescore_margin": 1000.0},
 }
-EVERY = (*REQUESTS, *OPTIONS, SEGMENTS)
+ALL_REQUESTS = (*REQUESTS, *OPTIONS, SEGMENTS)
 REQUEST_OF_MODEL: Mapping[str, str] = {
     "vad": RECORDING,
     "attention_encoder": RECORDING,
@@ -105,7 +105,7 @@ class Honest:
         await self._clients.aclose()
 
     async def learn(self, requests: tuple[str, ...]) -> None:
-        """Ask for the text of each kind that is not known yet."""
+        """Send each request whose text is not known yet."""
         for request in requests:
             if request not in self.texts:
                 self.texts[request] = await self._text(request, PATIENCE_S)
@@ -129,7 +129,7 @@ class Honest:
     async def alongside(
         self, requests: tuple[str, ...] = REQUESTS, *, pause_s: float = PAUSE_S
     ) -> AsyncIterator[Replies]:
-        """Ask one after the other inside a block; each kind once at least."""
+        """Send one after the other inside a block, each once at least."""
         replies, is_over = Replies(), asyncio.Event()
 
         async def ask_on() -> None:

@@ -138,6 +138,7 @@ def _seconds(clips: Sequence[Clip]) -> float:
 
 
 def _follows(clip: Clip, other: Clip) -> bool:
+    """Return whether two clips of LJ Speech were read one after the other."""
     (book, number), (other_book, other_number) = (
         item.path.stem.rpartition("-")[::2] for item in (clip, other)
     )
@@ -195,7 +196,7 @@ def _made(group: Sequence[Clip], random: np.random.Generator) -> MadeTurn | None
 
 
 def _position(marks: Sequence[tuple[int, Position]], start: int, end: int) -> Position:
-    """Return the kind of a pause: that of the ends of clips it lies at, or else inside."""
+    """Return where a pause lies: at the ends of clips near it, or else inside."""
     near = VAD_FRAME_SAMPLES * 3
     return next((position for at, position in marks if start - near <= at <= end + near), "inside")
 

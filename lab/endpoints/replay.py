@@ -38,10 +38,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Signs next to silence, as one number."""
+    """Signs besides silence, as one number."""
 
     score: Callable[[Signals], float]
-    request_s: float
+    earliest_s: float
     """Silence from which on they are asked for."""
     late_s: float
     """What the answer takes."""
@@ -84,7 +84,7 @@ def signs(item: Signs, threshold: float, long_s: float) -> End:
         late = _step_after(pause, long_s)
         if item.score(pause) < threshold:
             return late
-        return min(_step_after(pause, item.request_s) + item.late_s, late)
+        return min(_step_after(pause, item.earliest_s) + item.late_s, late)
 
     return end
 

@@ -81,12 +81,12 @@ def _rolling(runs: Sequence[ViewedRun]) -> str:
     rows = [
         [
             str(item.streams),
-            *(str(count) for count in (found.made, found.skipped, found.refused)),
-            number(found.interval_ms, 0),
-            number(found.late_ms.mean, 0),
-            number(found.late_ms.p95, 0),
+            *(str(count) for count in (rolling.made, rolling.skipped, rolling.refused)),
+            number(rolling.interval_ms, 0),
+            number(rolling.late_ms.mean, 0),
+            number(rolling.late_ms.p95, 0),
         ]
         for item in runs
-        if (found := item.rolling) is not None
+        if (rolling := item.rolling) is not None
     ]
     return table(columns, rows) if rows else ""

@@ -191,14 +191,14 @@ def revisions(screens: Sequence[Screen]) -> Revisions:
     Each text of an utterance is aligned with its next one, as `screen_errors` aligns it with a
     reference. Words without an equal one are revised. A word that changes twice counts twice.
     """
-    found = Revisions(words=len(screens[-1].words)) if screens else Revisions()
+    counts = Revisions(words=len(screens[-1].words)) if screens else Revisions()
     before: tuple[Line, ...] = ()
     for screen in screens:
         for old, new in zip(before, screen.lines, strict=False):
             if old is not new:
-                found += _line_revisions(old, new)
+                counts += _line_revisions(old, new)
         before = screen.lines
-    return found
+    return counts
 
 
 def _line_revisions(old: Line, new: Line) -> Revisions:

@@ -115,6 +115,7 @@ def _pieces(word: Word, duration_s: float, scoring: Scoring) -> list[TimedWord]:
 
 
 def _equal(texts: Sequence[str], pieces: Sequence[TimedWord]) -> list[tuple[int, int]]:
+    """Return the indices of equal words in an alignment of two texts."""
     if not pieces:
         return []
     import jiwer

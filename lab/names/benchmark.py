@@ -87,6 +87,7 @@ class NamesReport:
     names: Names
     utterances: int
     with_names: int
+    """Utterances with a listed name."""
     audio_s: float
     runs: Sequence[RunFigures]
 
@@ -185,6 +186,7 @@ async def answers(
     runs: Mapping[str, Mapping[str, Any]],
     concurrency: int,
 ) -> dict[str, list[Outcome[Transcript]]]:
+    """Return the outcomes of each run, in the order of the samples."""
     warm_ups = [(samples[0], name) for name in runs]
     # Each run is the first to hear some of the utterances.
     requests = [

@@ -3,10 +3,7 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.bench import (
-    LIMIT,
-    add_rate,
-)
+from conch.cli.bench import LIMIT, add_rate
 from conch.wire.errors import BenchError
 from lab.arguments import settings_of
 from lab.command import Command, reporting

@@ -91,7 +91,10 @@ class BatchingQueue:
 
 
 class InProcessComponents:
-    """Component objects, called by the orchestrator as the models of a server are."""
+    """Component objects, called by the orchestrator as the models of a server are.
+
+    They have no deadlines, streams or cancellation.
+    """
 
     def __init__(self, queues: Mapping[str, BatchingQueue]) -> None:
         self._queues = queues

@@ -31,10 +31,12 @@ class LoadFigures:
     title: str
     offered: Flat[Offer]
     rtfx: float | None
+    """Median of the rounds."""
     rtfx_rounds: Sequence[float | None]
     accuracy: Flat[Accuracy]
     """Accuracy in the first round, each recording once."""
     latency_ms: Latency
+    """Of the requests of all rounds."""
     p50_ms_rounds: Sequence[float | None]
     latencies: int
     """Number of latencies behind `latency_ms`."""
@@ -171,6 +173,7 @@ def _cpu(rounds: Sequence[SystemRun], audio_s: float) -> dict[str, float]:
 
 
 def _orchestration_share(system: System, rounds: Sequence[SystemRun]) -> float | None:
+    """Return the share of a server's CPU that is not spent in processes of components."""
     if system.runtime != "served":
         return None
     cpu_s: dict[str, float] = {}

@@ -35,6 +35,7 @@ class PlainClient:
         wanted: str,
         parameters: Mapping[str, Any] | None = None,
     ) -> Array:
+        """Return an output tensor, batch dimension in front."""
         name, array = sent
         item = tritonhttp.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
         try:

@@ -4,10 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from conch.cli.arguments import (
-    UsageError,
-    whole,
-)
+from conch.cli.arguments import UsageError, whole
 from conch.cli.bench import SEND
 from conch.cli.option_flags import parse_options
 from conch.wire.errors import OptionError

@@ -69,6 +69,7 @@ class JoinedRecording:
     """A long recording whose words have known times."""
 
     waveform: NDArray[np.float32]
+    """Mono, `[samples]`."""
     sample_rate: int
     parts: tuple[Part, ...]
     source: str

@@ -69,8 +69,6 @@ examples:
 """
     + OPTION
     + URL,
-    types={
-        "overlaps": number("a number from 0 to 1", lambda value: 0 <= value <= 1),
-    },
+    types={"overlaps": number("a number from 0 to 1", lambda value: 0 <= value <= 1)},
     add=_add,
 )

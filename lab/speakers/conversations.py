@@ -59,6 +59,7 @@ class Source:
 class Conversation:
     condition: Condition
     waveform: NDArray[np.float32]
+    """Mono, `[samples]`."""
     sample_rate: int
     turns: tuple[Turn, ...]
     """Stretches of speech, each by one speaker, in order of time; they may overlap."""
@@ -143,6 +144,7 @@ def conversation(
 
 
 def overlap_share(turns: Sequence[Turn]) -> float:
+    """Return the share of the time with speech in which several speak."""
     edges = edges_of(turns)
     counts, lengths = activity(turns, edges).sum(axis=0), np.diff(edges)
     return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))

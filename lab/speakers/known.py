@@ -110,10 +110,10 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
                     for item in people
                     for query in item.queries
                 ]
-                answer = answers(url, [query for _, query in spoken_queries], OPTIONS, AT_ONCE)
+                transcripts = answers(url, [query for _, query in spoken_queries], OPTIONS, AT_ONCE)
                 cosines = [
                     sounds @ _sound(item) if item.speakers else np.zeros(len(sounds))
-                    for item in answer
+                    for item in transcripts
                 ]
                 spoken = [name for name, _ in spoken_queries]
                 names = [item.name for item in known]

@@ -109,21 +109,21 @@ def decoded(
     beam = nbest or RecognitionOptions.parse(runs[0]).beam_size
     sent = files([item.path for item in utterances])
     with server_url(url, runs) as server:
-        transcripts = [
+        by_run = [
             answers(server, sent, {**run, "beam_size": beam, "nbest": beam}, IN_FLIGHT)
             for run in runs
         ]
     lms = [str(run.get("rescorer", "")) for run in runs]
     return [
         Listed(ENGLISH_WORDS.normalized(item.text), _segments(lms, of_runs))
-        for item, of_runs in zip(utterances, zip(*transcripts, strict=True), strict=True)
+        for item, of_runs in zip(utterances, zip(*by_run, strict=True), strict=True)
     ]
 
 
-def _segments(lms: Sequence[str], answers: Sequence[Transcript]) -> list[list[Candidate]]:
+def _segments(lms: Sequence[str], transcripts: Sequence[Transcript]) -> list[list[Candidate]]:
     """Return the list of each segment, from the answers to runs with these language models."""
     segments: dict[int, dict[str, Candidate]] = {}
-    for lm, answer in zip(lms, answers, strict=True):
+    for lm, answer in zip(lms, transcripts, strict=True):
         for index, segment in enumerate(answer.segments):
             texts = segments.setdefault(index, {})
             for item in segment.nbest:

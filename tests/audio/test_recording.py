@@ -163,8 +163,8 @@ def speech() -> np.ndarray:
 
 def read(data: bytes, channels: Channels = "mix") -> tuple[dict[int, np.ndarray], tuple[str, ...]]:
     recording = file_recording(data, HOUR, channels)
-    result = {number: whole(blocks) for number, blocks in recording.channels.items()}
-    return result, recording.warnings
+    waveforms = {number: whole(blocks) for number, blocks in recording.channels.items()}
+    return waveforms, recording.warnings
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ BENCHMARK = LiveBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
 def record(text: str = "", error: str = "", chunk_s: list[float] | None = None) -> StreamRecord:
     """Return the record of a stream of a second that says "a b"."""
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
-    result = StreamRecord(script, has_second_pass=False)
-    result.text, result.error, result.chunk_s = text, error, chunk_s or []
-    return result
+    made = StreamRecord(script, has_second_pass=False)
+    made.text, made.error, made.chunk_s = text, error, chunk_s or []
+    return made
 
 
 def test_streams_say_utterances_in_turn_with_pauses():
@@ -135,8 +135,8 @@ def test_the_largest_number_that_keeps_up_is_found(first, limit):
 
     runs = [measured(first)]
     runs += largest(measured, runs)
-    result = max((run.streams for run in runs if run.keeps_up), default=0)
-    assert result <= limit <= result + max(1, result // 7 + 1)
+    most = max((run.streams for run in runs if run.keeps_up), default=0)
+    assert most <= limit <= most + max(1, most // 7 + 1)
     assert len(runs) < 12
 
 

@@ -51,8 +51,12 @@ def test_texts_are_joined_to_a_length() -> None:
 def test_starts_of_words_that_both_have_are_compared() -> None:
     spoken = [SpokenWord(text, start, start + 0.1) for text, start in (("One", 0.0), ("2", 1.0))]
     spoken.append(SpokenWord("«It's,", 2.0, 2.5))
-    speak = [Word("one,", 0.1, 0.2, 1.0), Word("two", 1.1, 1.2, 1.0), Word("it's", 2.3, 2.5, 1.0)]
-    assert start_differences(spoken, speak) == pytest.approx([0.1, 0.3])
+    recognised = [
+        Word("one,", 0.1, 0.2, 1.0),
+        Word("two", 1.1, 1.2, 1.0),
+        Word("it's", 2.3, 2.5, 1.0),
+    ]
+    assert start_differences(spoken, recognised) == pytest.approx([0.1, 0.3])
 
 
 def test_the_table_has_a_row_for_each_run() -> None:

@@ -216,11 +216,11 @@ def spoken_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def texts(out: Path, said: str) -> dict[str, str]:
     """Return the text of each recording, of which no two are the same."""
-    rows = [json.loads(row) for result in shards(out).values() for row in result]
-    result = {row["id"]: row["text"] for row in rows}
-    assert len(rows) == len(result) == len(set(result.values())) == SPOKEN
+    rows = [json.loads(row) for shard in shards(out).values() for row in shard]
+    by_id = {row["id"]: row["text"] for row in rows}
+    assert len(rows) == len(by_id) == len(set(by_id.values())) == SPOKEN
     assert f"{SPOKEN} files in {SPOKEN // 2} shards, 0 failed" in said
-    return result
+    return by_id
 
 
 @pytest.fixture(scope="module")

@@ -36,13 +36,13 @@ def test_a_folder_gives_every_name_of_audio_and_counts_the_others(folder: Path) 
     for name in (*names, "deep/more.txt", "list.pdf", "README", "mp3"):
         (folder / name).touch()
     left_out = Counter[str]()
-    result = {Path(source.id).name for source in sources_of([str(folder)], left_out=left_out)}
-    assert result == {*names, "a.MP3", "b.wav", "c.ogg"}
+    taken = {Path(source.id).name for source in sources_of([str(folder)], left_out=left_out)}
+    assert taken == {*names, "a.MP3", "b.wav", "c.ogg"}
     assert left_out == {".txt": 2, ".pdf": 1, "without a suffix": 2}
     message = left_out_text(left_out)
     assert message.startswith("5 files of folders are left out, as no audio by name: 2 ")
     assert "2 .txt" in message and "2 without a suffix" in message and message.endswith(", 1 .pdf")
-    for name in result:
+    for name in taken:
         next(folder.rglob(name)).unlink()
     with pytest.raises(BulkError, match=rf"no audio in it; {message}"):
         sources_of([str(folder)])

@@ -54,12 +54,12 @@ def test_a_recording_in_pieces_has_the_result_of_the_whole(
     tmp_path: Path,
     options: tuple[str, ...],
 ) -> None:
-    result = []
+    outputs = []
     for name, piece in (("whole", 0), ("pieces", 20)):
         out = tmp_path / name
         arguments = ("--piece", piece, "--conch", real_conch, "--format", "json", *options)
         finished(bulk(long_recording.parent, "--out", out, *arguments), 0)
-        result.append(shards(out))
+        outputs.append(shards(out))
         (path,) = out.glob("part-*")
         row = json.loads(path.read_text())
         assert (row["pieces"] > 2) == bool(piece)
@@ -67,6 +67,6 @@ def test_a_recording_in_pieces_has_the_result_of_the_whole(
         lattices = [item.get("lattice") for item in row["segments"]]
         assert all(lattices) if "--lattice" in options else not any(lattices)
         (beside,) = out.rglob("long.flac.json")
-        result.append(json.loads(beside.read_text()) | {"stages": None})
-    assert result[0] == result[2]
-    assert result[1] == result[3]
+        outputs.append(json.loads(beside.read_text()) | {"stages": None})
+    assert outputs[0] == outputs[2]
+    assert outputs[1] == outputs[3]

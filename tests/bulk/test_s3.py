@@ -34,14 +34,14 @@ def store() -> Iterator[None]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    result = {
+    variables = {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    before = {name: os.environ.get(name) for name in result}
-    os.environ.update(result)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     system = fsspec.filesystem("s3")
     system.mkdir("calls")
     yield

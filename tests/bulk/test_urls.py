@@ -37,8 +37,8 @@ def plain_server(version: str) -> Iterator[Server]:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                if result := re.search(r"grpc://\S+", line):
-                    yield result[0], process
+                if match := re.search(r"grpc://\S+", line):
+                    yield match[0], process
                     return
             pytest.fail("the server did not start")
         finally:
@@ -53,7 +53,7 @@ def servers() -> Iterator[list[Server]]:
 
 def answers(out: Path) -> Counter[str]:
     """Return how many recordings each version of the models has answered."""
-    rows = [json.loads(row) for result in shards(out).values() for row in result]
+    rows = [json.loads(row) for shard in shards(out).values() for row in shard]
     return Counter(row["models"]["vad"] for row in rows if row["error"] is None)
 
 

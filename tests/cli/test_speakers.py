@@ -24,9 +24,9 @@ def test_a_file_has_one_voice_and_enough_of_it() -> None:
     assert _alone("a.wav", [little, main]) is main
     with pytest.raises(ConchError, match=r"a.wav has 2 voices \(12.0 s, 1.5 s\)"):
         _alone("a.wav", [speaker(1.5, 1), main])
-    for result, seconds in (([], "0.0"), ([speaker(1.1, 1)], "1.1")):
+    for voices, seconds in (([], "0.0"), ([speaker(1.1, 1)], "1.1")):
         with pytest.raises(ConchError, match=f"{seconds} s of speech; at least 1.2 s"):
-            _alone("a.wav", result)
+            _alone("a.wav", voices)
 
 
 def test_all_files_are_of_one_person() -> None:

@@ -212,10 +212,10 @@ class Flaky:
         return answer
 
     async def is_ready(self, model: str) -> bool:
-        result = self.looks.pop(0) if self.looks else True
-        if isinstance(result, ConchError):
-            raise result
-        return result
+        look = self.looks.pop(0) if self.looks else True
+        if isinstance(look, ConchError):
+            raise look
+        return look
 
 
 def transcription(

@@ -471,18 +471,18 @@ def test_a_blocking_client_ends_its_thread() -> None:
 
 
 def test_threads_share_a_client_of_a_gateway() -> None:
-    result = []
+    transcripts = []
     with PlainGateway() as gateway, Client(gateway.url) as client:
         client.is_ready()
         threads = [
-            threading.Thread(target=lambda: result.append(client.transcribe(SPEECH)))
+            threading.Thread(target=lambda: transcripts.append(client.transcribe(SPEECH)))
             for _ in range(4)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert result == [SAID] * 4
+    assert transcripts == [SAID] * 4
 
 
 def test_leaving_a_stream_closes_its_connection() -> None:

@@ -24,7 +24,7 @@ from conch.wire.needs import components_for, components_of, missing
 from conch.wire.option_values import options_of_text
 from conch.wire.options import RecognitionOptions, all_options
 from conch.wire.result import Transcript
-from tests.families.toy_counter.declaration import FAMILY, CounterOptions
+from tests.families.toy_counter import FAMILY, CounterOptions
 
 TOY = Path(__file__).parent / "toy_counter"
 DEFAULT = set(components_of(RecognitionOptions.parse({})))

@@ -113,8 +113,8 @@ def test_every_component_is_there_and_some_option_needs_it() -> None:
 def test_a_voice_has_its_components(url: str) -> None:
     with urlopen(f"{url}?voice=hibari", timeout=10) as answer:
         components = json.load(answer)["components"]
-    result = {item["name"]: item["needed"] for item in components if item["needed"]}
-    assert result == dict.fromkeys(("text_frontend", "acoustic", "vocoder"), "voice=hibari")
+    by_name = {item["name"]: item["needed"] for item in components if item["needed"]}
+    assert by_name == dict.fromkeys(("text_frontend", "acoustic", "vocoder"), "voice=hibari")
     with pytest.raises(HTTPError) as caught:
         urlopen(f"{url}?voice=nobody", timeout=10)
     assert json.loads(caught.value.read())["error"]["param"] == "voice"

@@ -98,18 +98,18 @@ async def test_a_client_that_goes_away_ends_the_work_for_it(gateway, long_talk, 
 
 async def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, talk, tmp_path):
     long = lengthened(talk.path, 180, tmp_path / "talk.wav")
-    result = []
+    events = []
     async with aiohttp.ClientSession() as session:
         data = form(long, stream="true", response_format="conch")
         async with session.post(files_url(gateway), data=data) as answer:
             assert answer.content_type == "text/event-stream"
             async for line in answer.content:
                 if line.startswith(b"data: "):
-                    result.append((time.monotonic(), json.loads(line[6:])))
-    (began, _), *_, (ended, last) = result
+                    events.append((time.monotonic(), json.loads(line[6:])))
+    (began, _), *_, (ended, last) = events
     assert ended - began > 1, "all came at once"
     assert last["type"] == "transcript.done"
-    parts = [segment for _, event in result[:-1] for segment in event["transcript"]["segments"]]
+    parts = [segment for _, event in events[:-1] for segment in event["transcript"]["segments"]]
     assert parts == last["transcript"]["segments"]
     # The last segment is final too.
     assert last["transcript"]["duration"] - parts[-1]["end"] < 3
@@ -325,8 +325,8 @@ async def test_idle_connections_do_not_hold_up_a_stop(gateway):
 def _address_of(process: "subprocess.Popen[str]") -> str:
     assert process.stdout is not None
     for line in process.stdout:
-        if result := re.search(r"gateway +(http://\S+)", line):
-            return result[1]
+        if match := re.search(r"gateway +(http://\S+)", line):
+            return match[1]
     raise AssertionError("conch serve ended")
 
 

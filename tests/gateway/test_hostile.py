@@ -81,10 +81,10 @@ def post(
 def rest_of(connection: socket.socket) -> bytes:
     """Return what comes until the gateway closes a connection."""
     connection.settimeout(20)
-    result = b""
+    received = b""
     while piece := connection.recv(65_536):
-        result += piece
-    return result
+        received += piece
+    return received
 
 
 def answer_of(port: int, *parts: bytes) -> tuple[int, str]:

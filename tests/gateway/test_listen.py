@@ -159,16 +159,16 @@ async def test_text_grows_while_it_is_spoken(gateway_url, talk):
 async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, recordings):
     data = pcm16(recordings[4].waveform())
     async with listening_to(gateway_url, "encoding=pcm16") as socket:
-        result = []
+        begun = []
         for _ in range(2):
             await socket.send(data)
             await socket.say("finalize")
             while True:
-                result.append(await socket.message())
-                if result[-1]["type"] == "finalized":
+                begun.append(await socket.message())
+                if begun[-1]["type"] == "finalized":
                     break
         await socket.say("close")
-        messages = result + await socket.rest()
+        messages = begun + await socket.rest()
     finals = [item for item in of_type(messages, "segment") if item["final"]]
     length_s = len(data) / 2 / RATE
     assert [item["index"] for item in finals] == list(range(len(finals))) and len(finals) >= 2

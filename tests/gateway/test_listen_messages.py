@@ -141,8 +141,8 @@ def test_stats_add_up() -> None:
 
 def test_stats_of_one_pass_have_no_rolling() -> None:
     messages = ListenMessages(has_stats=True)
-    update_of = update(transcript=replace(answer(""), path=("vad",)))
-    assert next(iter(messages.after(update_of)))["rolling"] is None
+    said = update(transcript=replace(answer(""), path=("vad",)))
+    assert next(iter(messages.after(said)))["rolling"] is None
 
 
 def test_segments_of_keep_alives_come_with_the_next_answer() -> None:

@@ -261,8 +261,8 @@ async def test_a_frame_that_is_too_large_ends_the_session(
             await socket.say("close")
             await socket.rest()
         assert (socket.code == 1000) is is_taken
-    labels = sum(round(chunk.seconds * 16_000) for chunk in running.client.sent)
-    assert labels == (size // 2 if is_taken else 0)
+    num_samples = sum(round(chunk.seconds * 16_000) for chunk in running.client.sent)
+    assert num_samples == (size // 2 if is_taken else 0)
 
 
 async def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None:

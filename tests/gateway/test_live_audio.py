@@ -20,14 +20,14 @@ TONE = (0.5 * np.sin(np.arange(3 * RATE) * 2 * np.pi * 440 / RATE)).astype(np.fl
 
 async def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.ndarray:
     """Return the samples of frames, and then of the end."""
-    result = []
+    pieces = []
     async with LiveFrames(encoding, rate) as live:
         for number, frame in enumerate([*frames, b""]):
             async for samples in live.decoded(frame, ends=number == len(frames)):
                 assert samples.dtype in (np.int16, np.float32)
-                result.append(samples)
+                pieces.append(samples)
     wait_until(no_decoder_is_left)
-    return np.concatenate(result) if result else np.zeros(0, np.float32)
+    return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
 
 def no_decoder_is_left() -> bool:

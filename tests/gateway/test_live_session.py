@@ -306,15 +306,15 @@ async def test_a_failure_of_the_server_ends_the_updates() -> None:
     client = PlainLiveClient(
         fail=lambda sent: ComponentError("broken") if sent.seconds > 1 else None
     )
-    result = []
+    updates = []
     async with session(client) as live:
         await live.feed(spoken(1, 1.0))
         with pytest.raises(ComponentError, match="broken"):
             async for update in live.updates():
-                result.append(update)
+                updates.append(update)
                 await live.feed(spoken(2, 2.0))
         await live.feed(spoken(1, 1.0))
-    assert len(result) == 1
+    assert len(updates) == 1
     assert client.open == set()
 
 
@@ -366,14 +366,14 @@ async def test_without_joining_each_frame_has_one_answer_after_a_loss_too() -> N
 
 async def lost_for_good(client: PlainLiveClient) -> tuple[list[LiveUpdate], ConchError]:
     """Return the updates of a session whose server is lost after a second, and its error."""
-    result = []
+    updates = []
     async with session(client) as live:
         await live.feed(np.concatenate([spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6)]))
         with pytest.raises(ConchError) as caught:
             async for update in live.updates():
-                result.append(update)
+                updates.append(update)
                 await live.feed(spoken(3, 0.6))
-    return result, caught.value
+    return updates, caught.value
 
 
 async def test_of_a_server_that_stays_lost_the_firm_text_is_finished() -> None:
@@ -540,7 +540,7 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
 async def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
     said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
 
-    async def text_of_updates(*speakers: str) -> list[list[tuple[str, bool]]]:
+    async def segments_of(*speakers: str) -> list[list[tuple[str, bool]]]:
         answers = []
         for who in speakers:
             words = tuple(replace(word, speaker=who) for word in said.words)
@@ -551,4 +551,4 @@ async def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_
             for items in await changed_by(*answers)
         ]
 
-    assert await text_of_updates("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]
+    assert await segments_of("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]

@@ -128,22 +128,22 @@ def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
 
 
 def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
-    result = {
+    schemas = {
         item["name"]: item["schema"]
         for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]
     }
-    assert result["encoding"]["enum"] == list(ENCODINGS)
-    assert result["told_s"]["maximum"] == MAX_SENT_BEFORE_S
-    assert result["model"]["default"] == FORM["properties"]["model"]["default"] == DEFAULT_MODEL
+    assert schemas["encoding"]["enum"] == list(ENCODINGS)
+    assert schemas["told_s"]["maximum"] == MAX_SENT_BEFORE_S
+    assert schemas["model"]["default"] == FORM["properties"]["model"]["default"] == DEFAULT_MODEL
 
 
 def test_a_text_in_pieces_takes_every_option_and_format() -> None:
-    result = {
+    schemas = {
         item["name"]: item["schema"]
         for item in DOCUMENT["paths"][SPEAK.address]["get"]["parameters"]
     }
-    assert set(result) == {"model", "format", *voicing.OPTIONS}
-    assert result["format"]["enum"] == list(voicing.FORMATS)
+    assert set(schemas) == {"model", "format", *voicing.OPTIONS}
+    assert schemas["format"]["enum"] == list(voicing.FORMATS)
 
 
 def test_the_models_and_the_subprotocol_of_keys_are_told() -> None:

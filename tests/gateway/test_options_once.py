@@ -28,20 +28,20 @@ LABELLED = {"speakers": "auto", "known_speakers": KNOWN}
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Return how often options were made of what was sent, and a voice of its text."""
-    result = Counter[str]()
+    counts = Counter[str]()
     made, voice = RecognitionOptions._meant, known_speakers._speaker
 
     def counted(sent: Mapping[str, object], *, live: bool) -> RecognitionOptions:
-        result["options"] += 1
+        counts["options"] += 1
         return made(sent, live=live)
 
     def counted_voice(number: int, entry: object) -> known_speakers.KnownSpeaker:
-        result["voices"] += 1
+        counts["voices"] += 1
         return voice(number, entry)
 
     monkeypatch.setattr(RecognitionOptions, "_meant", counted)
     monkeypatch.setattr(known_speakers, "_speaker", counted_voice)
-    return result
+    return counts
 
 
 def taken(reads: Counter[str]) -> dict[str, int]:

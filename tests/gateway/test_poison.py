@@ -23,10 +23,10 @@ POISON = b"this ends servers"
 @pytest.fixture
 def proxies(grpc_url: str) -> Iterator[list[CutProxy]]:
     with ExitStack() as stack:
-        result = [stack.enter_context(cut_proxy(grpc_url.rpartition("//")[2])) for _ in range(3)]
-        for proxy in result:
+        made = [stack.enter_context(cut_proxy(grpc_url.rpartition("//")[2])) for _ in range(3)]
+        for proxy in made:
             proxy.poison = POISON
-        yield result
+        yield made
 
 
 @pytest.fixture
@@ -88,5 +88,5 @@ def test_a_text_that_ends_servers_is_refused_and_others_are_spoken(mortal, proxi
 def line_of(caplog: pytest.LogCaptureFixture, request_id: str) -> str:
     """Return the line of the access log about a request."""
     lines = (record.getMessage() for record in caplog.records)
-    (result,) = (line for line in lines if request_id in line and " 422 in " in line)
-    return result
+    (line,) = (line for line in lines if request_id in line and " 422 in " in line)
+    return line

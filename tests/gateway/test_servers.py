@@ -142,8 +142,8 @@ async def test_the_log_says_why_a_server_is_not_ready_from_the_start(
 async def test_the_least_busy_one_gets_the_next_session(servers: Servers) -> None:
     async with servers.reserved() as first, servers.reserved() as second:
         async with servers.reserved() as third:
-            result = {await url_of(client) for client in (first, second, third)}
-            assert result == set(URLS)
+            urls = {await url_of(client) for client in (first, second, third)}
+            assert urls == set(URLS)
         async with servers.reserved() as fourth:
             assert await url_of(fourth) == await url_of(third)
 

@@ -29,9 +29,9 @@ def test_one_of_several_keys_has_its_share_of_places_and_of_room(
         for _ in range(3):
             held.enter_context(gateway.file_of(anna))()
             held.enter_context(gateway.session_of(anna, "/v1/listen"))
-        for index in (gateway.file_of(anna), gateway.session_of(anna, "/v1/listen")):
+        for place in (gateway.file_of(anna), gateway.session_of(anna, "/v1/listen")):
             with pytest.raises(ApiError, match=r"^3 .* for this key, the most of one key") as full:
-                held.enter_context(index)
+                held.enter_context(place)
             assert (full.value.status, full.value.code) == (503, "overloaded")
         held.enter_context(gateway.file_of(shop))()
         held.enter_context(gateway.session_of(shop, "/v1/listen"))

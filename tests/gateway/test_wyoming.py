@@ -57,12 +57,12 @@ def alone() -> Iterator[tuple[str, int]]:
 
 async def until(client: AsyncTcpClient, kind: str) -> list[Event]:
     """Return the events up to one of a type."""
-    result = []
+    events = []
     while (event := await client.read_event()) is not None:
-        result.append(event)
+        events.append(event)
         if event.type == kind:
-            return result
-    pytest.fail(f"the connection ended before {kind}: {result}")
+            return events
+    pytest.fail(f"the connection ended before {kind}: {events}")
 
 
 async def say(client: AsyncTcpClient, item: Recording, asked: Transcribe) -> list[Event]:

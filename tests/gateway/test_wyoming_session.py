@@ -54,12 +54,12 @@ async def send(line: AsyncTcpClient, *numbers: int) -> None:
 
 
 async def until_event(line: AsyncTcpClient, kind: str) -> list[Event]:
-    result = []
+    events = []
     while (event := await line.read_event()) is not None:
-        result.append(event)
+        events.append(event)
         if event.type == kind:
-            return result
-    pytest.fail(f"the connection ended before {kind}: {result}")
+            return events
+    pytest.fail(f"the connection ended before {kind}: {events}")
 
 
 async def text(line: AsyncTcpClient) -> str:
@@ -76,13 +76,13 @@ async def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> N
         await send(line, *[1] * 40)
         await line.write_event(AudioStop().event())
         assert await text(line) == "ONE"
-        (received,) = [
+        (audio_s,) = [
             sample.value
             for metric in running.gateway.metrics.audio_seconds.collect()
             for sample in metric.samples
             if sample.name.endswith("_total")
         ]
-        assert received == 40.0
+        assert audio_s == 40.0
 
 
 async def test_an_end_without_a_start_has_an_empty_text(line: AsyncTcpClient) -> None:

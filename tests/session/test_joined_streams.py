@@ -46,14 +46,14 @@ def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
 
 def test_the_rolling_passes_of_all_streams_add_up() -> None:
     joined = JoinedStreams(16_000)
-    result = []
+    passes = []
     for rolling in (ROLLING, None, ROLLING):
         joined.begin(OPTIONS)
         joined.kept.add(np.zeros(16_000, np.int16))
         joined.take(replace(answer_with("one"), rolling=rolling), ends=False)
         now = joined.answer().rolling
-        result.append(now and now.made)
-    assert result == [1, None, 2]
+        passes.append(now and now.made)
+    assert passes == [1, None, 2]
 
 
 def test_words_that_were_told_before_are_left_out() -> None:

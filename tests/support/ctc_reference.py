@@ -30,7 +30,7 @@ def text_scores(log_probs, vocab=VOCAB) -> dict[str, float]:
 def beam_search(log_probs, vocab=VOCAB, size: int = 10) -> list[tuple[str, float]]:
     """Return the texts and scores of a prefix beam search, best first, prefix by prefix.
 
-    The same search as `conch.decoding.beam.step`, without n-gram.
+    The same search as `conch.decoding.beam.BeamSearch`, without n-gram.
     """
     # For each prefix, the paths that end in a blank and those that end in its last unit.
     beam: dict[tuple[int, ...], list[float]] = {(): [0.0, -math.inf]}

@@ -202,15 +202,15 @@ def test_more_hypotheses_are_kept_where_they_are_rescored():
 @pytest.mark.parametrize("decoder", ["attention", "ctc", "wfst"])
 def test_a_preset_is_the_options_that_it_sets(mode, decoder):
     live = mode == "two_pass"
-    result = set()
+    presets = set()
     for accuracy in ("fast", "balanced", "best"):
         sent = {"mode": mode, "decoder": decoder, "accuracy": accuracy}
         options = RecognitionOptions.parse(sent, live=live)
         preset = decoders()[decoder].presets.get(accuracy, {})
         set_out = {"mode": mode, "decoder": decoder, **preset}
         assert replace(options, accuracy="fast") == RecognitionOptions.parse(set_out, live=live)
-        result.add(replace(options, accuracy="fast"))
-    assert len(result) == 3
+        presets.add(replace(options, accuracy="fast"))
+    assert len(presets) == 3
 
 
 def test_what_is_sent_beside_a_preset_counts():

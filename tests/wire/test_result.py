@@ -45,12 +45,12 @@ def plainly(item: Any) -> Any:
         return [plainly(value) for value in item]
     if not is_dataclass(item):
         return item
-    result = {
+    plain = {
         field.name: plainly(getattr(item, field.name))
         for field in fields(item)
         if field.name not in (*RARE, *RARE_OF_SEGMENT) or getattr(item, field.name)
     }
-    return {"text": item.text, **result} if "nbest" in result else result
+    return {"text": item.text, **plain} if "nbest" in plain else plain
 
 
 SPOKEN = OpenUtterance(0.5, WORDS[:1], WORDS[1:], heard_until=0.7)

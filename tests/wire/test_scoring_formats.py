@@ -46,21 +46,21 @@ def records(text: str) -> list[list[str]]:
 
 
 def read_ctm(text: str) -> list[Spoken]:
-    result = []
+    spoken = []
     for columns in records(text):
         assert len(columns) in (5, 6), columns
         file, channel, start, length, word = columns[:5]
         assert re.fullmatch(r"\d+\.\d{3}", start) and re.fullmatch(r"\d+\.\d{3}", length)
         assert word not in ("<ALT_BEGIN>", "<ALT>", "<ALT_END>")
         confidence = float(columns[5]) if columns[5:] else None
-        result.append(Spoken(file, channel, float(start), float(length), word, confidence))
-    assert result == sorted(result, key=lambda item: item[:3])
-    return result
+        spoken.append(Spoken(file, channel, float(start), float(length), word, confidence))
+    assert spoken == sorted(spoken, key=lambda item: item[:3])
+    return spoken
 
 
 def read_stm(text: str) -> list[Reference]:
     known = set(re.findall(r'^;; LABEL "([^" ]+)" "[^"]*" "[^"]*"$', text, re.MULTILINE))
-    result = []
+    references = []
     for columns in records(text):
         file, channel, speaker, start, end, *words = columns
         labels: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ def read_stm(text: str) -> list[Reference]:
         assert words and not {"{", "}"} & set("".join(words))
         assert float(start) < float(end)
         times = float(start), float(end)
-        result.append(Reference(file, channel, speaker, *times, labels, tuple(words)))
-    assert result == sorted(result, key=lambda item: (item.file, item.channel, item.start))
-    for one, other in pairwise(result):
+        references.append(Reference(file, channel, speaker, *times, labels, tuple(words)))
+    assert references == sorted(references, key=lambda item: (item.file, item.channel, item.start))
+    for one, other in pairwise(references):
         same = (one.file, one.channel) == (other.file, other.channel)
         assert not same or one.end <= other.start
-    return result
+    return references
 
 
 def errors(reference: list[Reference], spoken: list[Spoken]) -> tuple[int, int]:

@@ -270,13 +270,13 @@ def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[Sp
 
 def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
     """All ways to cut words into runs that fit."""
-    result = []
+    cuttings = []
     for cuts in product((False, True), repeat=count - 1):
         edges = [0, *(index for index, cut in enumerate(cuts, 1) if cut), count]
         runs = list(pairwise(edges))
         if all(block.fits(*run) for run in runs):
-            result.append(runs)
-    return result
+            cuttings.append(runs)
+    return cuttings
 
 
 def chosen_cut(tokens: list[SpacedWord]) -> list[tuple[int, int]]:

@@ -68,8 +68,8 @@ def message(
     model: str, tensors: dict[str, tuple[str, list[int], bytes]], parameters: dict[str, Any]
 ) -> Any:
     request = service_pb2.ModelInferRequest(model_name=model)
-    for name, (data_type, shape, data) in tensors.items():
-        request.inputs.add(name=name, datatype=data_type, shape=[_int64(size) for size in shape])
+    for name, (datatype, shape, data) in tensors.items():
+        request.inputs.add(name=name, datatype=datatype, shape=[_int64(size) for size in shape])
         request.raw_input_contents.append(data)
     for name, value in parameters.items():
         slot = request.parameters[utf8(name)]

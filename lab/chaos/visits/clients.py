@@ -35,7 +35,7 @@ CLIENTS: Mapping[tuple[str, str], Client] = {
 
 def client_of(door: Door) -> Client:
     """Return the client of a door; raise a KeyError that says how to give it one."""
-    dialect = door.transport, door.takes
-    if door.name not in DIALECTS and dialect not in CLIENTS:
-        raise KeyError(f"{door.name} is a new kind of door: give {dialect} a client in {__name__}")
-    return DIALECTS.get(door.name) or CLIENTS[dialect]
+    key = door.transport, door.takes
+    if door.name not in DIALECTS and key not in CLIENTS:
+        raise KeyError(f"{door.name} is a new kind of door: give {key} a client in {__name__}")
+    return DIALECTS.get(door.name) or CLIENTS[key]

@@ -32,6 +32,7 @@ class Road:
     """Passes bytes on until its bend, and counts them."""
 
     def __init__(self, target: str, bend: Bend | None = None, after: int = 0) -> None:
+        """Prepare a road to `host:port` that bends after so many bytes."""
         self.counts = Counter[str]()
         self.is_bent = False
         self.address = ""

@@ -45,5 +45,6 @@ def honest(door: Door) -> Sent:
 
 
 def live(waveform: NDArray[np.float32]) -> tuple[bytes, ...]:
+    """Return samples of 16 bits at 16 kHz as frames."""
     pcm = (waveform * 32_767).astype("<i2").tobytes()
     return tuple(pcm[start : start + 2 * PIECE] for start in range(0, len(pcm), 2 * PIECE))

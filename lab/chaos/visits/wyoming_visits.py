@@ -40,14 +40,14 @@ async def _visit(address: str, events: list[Event], last: Event | None) -> Answe
             for event in [*events, *([last, Event("ping")] if last else [])]:
                 writer.write(_bytes_of(event))
                 await writer.drain()
-        while (answer := await async_read_event(reader)) is not None:
-            if answer.type == "error":
-                return _error(answer.data)
-            if answer.type == "audio-chunk":
+        while (received := await async_read_event(reader)) is not None:
+            if received.type == "error":
+                return _error(received.data)
+            if received.type == "audio-chunk":
                 said = "audio"
-            elif answer.type == "transcript":
-                said = answer.data["text"]
-            elif answer.type == "pong":
+            elif received.type == "transcript":
+                said = received.data["text"]
+            elif received.type == "pong":
                 return Answer("OK", is_gateway=True, said=said)
     finally:
         writer.close()

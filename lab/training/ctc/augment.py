@@ -57,10 +57,10 @@ def augmented(
         waveform = soxr.resample(waveform, SAMPLE_RATE * speed, SAMPLE_RATE, quality="LQ")
     if rng.random() < config.reverb_chance:
         waveform = reverberated(waveform, rng)
-    chance = rng.random()
-    if chance < config.noise_chance:
+    drawn = rng.random()
+    if drawn < config.noise_chance:
         waveform = mixed(waveform, coloured_noise(len(waveform), rng), config, rng)
-    elif chance < config.noise_chance + config.babble_chance:
+    elif drawn < config.noise_chance + config.babble_chance:
         babble = np.sum(
             [looped(other(), len(waveform), rng) for _ in range(rng.integers(2, 6))], axis=0
         )

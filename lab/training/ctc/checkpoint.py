@@ -28,6 +28,7 @@ def save(path: Path, model: CtcModel, units: Units, **rest: Any) -> None:
 
 
 def checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in a training's folder, oldest first."""
     return sorted(folder.glob("checkpoint-*.pt"))
 
 

@@ -29,7 +29,7 @@ _FRAME_MS = 20
 FLAGS = f"""
 --manifest FILE!        utterances and their texts
 --split SPLIT=dev       of the manifest
---left-ms N={STREAMING_LEFT * _FRAME_MS}  seen before a chunk
+--left-ms COUNT={STREAMING_LEFT * _FRAME_MS}  seen before a chunk
 --language-model FILE   ARPA (default: en-us)
 --rescore               rescore the n-best of the graph too
 --limit N               utterances, evenly taken; all if left out

@@ -61,8 +61,8 @@ def _name(file: BinaryIO) -> str:
     return file.read(_number(file, "H"))[:-1].decode()
 
 
-def _number(file: BinaryIO, format: str) -> int:
-    layout = struct.Struct(f"<{format}")
+def _number(file: BinaryIO, code: str) -> int:
+    layout = struct.Struct(f"<{code}")
     return int(layout.unpack(file.read(layout.size))[0])
 
 
@@ -101,6 +101,7 @@ def with_new_output(model: CtcModel, units: Units) -> CtcModel:
 
 
 def _names(num_layers: int) -> dict[str, str]:
+    """Return CTranslate2's name of each of the model's parameters, without the output layer."""
     names: dict[str, str] = {}
     for conv in ("conv1", "conv2"):
         names |= {f"{conv}.{part}": f"{conv}/{part}" for part in ("weight", "bias")}

@@ -26,7 +26,7 @@ from conch.families.kokoro.components import (
     KokoroConfig,
     unpacked,
 )
-from lab.arguments import script_parser
+from lab.arguments import script_parser, types_of
 
 VARIANCE, MEAN = "ReduceMean_2_output_0", "ReduceMean_output_0"
 """Ends of the names of both values of a normalisation."""
@@ -72,7 +72,7 @@ def measuring(source: Path) -> tuple[bytes, list[str]]:
 
 def main() -> None:
     parser = script_parser(__doc__)
-    add_input(parser, LIMIT)
+    add_input(parser, LIMIT, **types_of(LIMIT))
     texts = [item.text for item in Choice(**choice_of(parser.parse_args())).utterances()]
     config = KokoroConfig(nice=0)
     source = KOKORO.source(config.model)

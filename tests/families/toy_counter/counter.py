@@ -6,7 +6,7 @@ from conch.bls.calls import Calls
 from conch.component import bytes_array
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.wire.options import RecognitionOptions
-from tests.families.toy_counter.declaration import CounterOptions
+from tests.families.toy_counter import CounterOptions
 
 
 async def count(

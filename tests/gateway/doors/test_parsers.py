@@ -24,14 +24,7 @@ from conch.gateway.riva.protocol import RECOGNITION, SYNTHESIS, methods_of
 from conch.gateway.wyoming import events
 from conch.gateway.wyoming import recognition as wyoming_recognition
 from conch.gateway.wyoming import synthesis as wyoming_synthesis
-from conch.wire import (
-    hotwords,
-    known_speakers,
-    option_values,
-    options,
-    replacements,
-    synthesis,
-)
+from conch.wire import hotwords, known_speakers, option_values, options, replacements, synthesis
 from conch.wire.errors import ConchError, InternalError
 from lab.chaos.doors.forms import FIELDS, FORM_VALUES
 from lab.chaos.drawn import TEXTS, mostly, values
@@ -80,7 +73,7 @@ def queries(*names: str) -> st.SearchStrategy[list[tuple[str, str]]]:
 @st.composite
 def messages(draw: st.DrawFn, kind: Any, depth: int = 3) -> Any:
     """Return a message of protobuf with any values."""
-    result = kind()
+    message = kind()
     for item in draw(st.lists(st.sampled_from([*kind.DESCRIPTOR.fields]), max_size=6, unique=True)):
         number = st.one_of(st.integers(-3, 100), st.sampled_from([2**31 - 1, -(2**31)]))
         of_type: dict[int, st.SearchStrategy[Any]] = {
@@ -91,18 +84,18 @@ def messages(draw: st.DrawFn, kind: Any, depth: int = 3) -> Any:
         }
         if item.message_type is not None and item.message_type.GetOptions().map_entry:
             for name, value in draw(queries()):
-                getattr(result, item.name)[name] = value
+                getattr(message, item.name)[name] = value
         elif item.message_type is not None:
-            inner = getattr(result, item.name)
+            inner = getattr(message, item.name)
             repeated = item.is_repeated
             for _ in range(draw(st.integers(0, 2)) if repeated and depth else min(depth, 1)):
                 made = inner.add() if repeated else inner
                 made.CopyFrom(draw(messages(type(made), depth - 1)))
         elif item.is_repeated:
-            getattr(result, item.name).extend(draw(st.lists(of_type[item.type], max_size=3)))
+            getattr(message, item.name).extend(draw(st.lists(of_type[item.type], max_size=3)))
         else:
-            setattr(result, item.name, draw(of_type.get(item.type, number)))
-    return result
+            setattr(message, item.name, draw(of_type.get(item.type, number)))
+    return message
 
 
 def _message_of(service: str, name: str) -> Any:
@@ -134,8 +127,8 @@ def _event(data: bytes) -> None:
         reader = asyncio.StreamReader()
         reader.feed_data(data)
         reader.feed_eof()
-        result: Any = events.Events(reader, None, 1.0)  # type: ignore[arg-type]
-        while (event := await result.next()) is not None:
+        incoming: Any = events.Events(reader, None, 1.0)  # type: ignore[arg-type]
+        while (event := await incoming.next()) is not None:
             if event.type == "audio-chunk":
                 chunk = AudioChunk.from_event(event)
                 assert events.samples_of(chunk.audio, chunk).ndim == 1
@@ -165,15 +158,15 @@ def wyoming_events(draw: st.DrawFn) -> bytes:
     types = ("transcribe", "audio-start", "audio-chunk", "synthesize", "describe", "x")
     names = ("rate", "width", "channels", "voice", "text", "name", "language", "transcript_names")
     fields = st.dictionaries(st.sampled_from(names), mostly(st.integers(0, 5), values()))
-    result = b""
+    written = b""
     for _ in range(draw(st.integers(1, 3))):
         payload = draw(st.binary(max_size=12))
         length = draw(mostly(st.just(len(payload)), st.one_of(st.integers(-2, 20), values())))
         data = draw(fields)
         head = {"type": draw(mostly(st.sampled_from(types), values())), "data": data}
         text = json.dumps({**head, "payload_length": length})
-        result += draw(mostly(st.just(text), bodies(*types))).encode() + b"\n" + payload
-    return result
+        written += draw(mostly(st.just(text), bodies(*types))).encode() + b"\n" + payload
+    return written
 
 
 SESSION = ("type", "audio", "include", "conch", "input_audio_format", "turn_detection")

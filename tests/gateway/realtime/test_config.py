@@ -248,7 +248,7 @@ def test_what_is_included() -> None:
 
 
 def test_unknown_fields_are_left_out() -> None:
-    shown = updated(
+    config = updated(
         {
             "colour": "blue",
             **of_input(
@@ -258,7 +258,7 @@ def test_unknown_fields_are_left_out() -> None:
             ),
         }
     )
-    assert shown == updated()
+    assert config == updated()
 
 
 @pytest.mark.parametrize(

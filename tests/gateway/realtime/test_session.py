@@ -573,9 +573,9 @@ async def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) 
         protocols = ("realtime", f"openai-insecure-api-key.{made['value']}")
         for _ in range(2):
             async with connected(running.url, protocols=protocols) as client:
-                updated = (await client.next())["session"]["audio"]["input"]
-                assert updated["format"] == FORMAT
-                assert updated["transcription"]["language"] == "de"
+                audio_input = (await client.next())["session"]["audio"]["input"]
+                assert audio_input["format"] == FORMAT
+                assert audio_input["transcription"]["language"] == "de"
         refused = await posted(running, "client_secrets", {}, made["value"], 401)
         assert refused["error"]["code"] == "invalid_api_key"
         ended = {"route": ROUTE, "key": "me", "code": "1000"}
@@ -593,8 +593,8 @@ async def test_a_session_of_the_beta_has_its_secret(running: LoopGateway) -> Non
     assert 18 <= made["client_secret"]["expires_at"] - time.time() <= 21
     headers = {"Authorization": f"Bearer {made['client_secret']['value']}"}
     async with connected(running.url, headers=headers) as client:
-        session = (await client.next())["session"]["audio"]["input"]
-        assert session["format"] == {"type": "audio/pcma"}
+        audio_input = (await client.next())["session"]["audio"]["input"]
+        assert audio_input["format"] == {"type": "audio/pcma"}
     assert (await posted(running, "transcription_sessions", ""))["id"].startswith("sess_")
 
 

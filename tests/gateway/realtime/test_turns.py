@@ -402,8 +402,8 @@ def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
 
 def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> None:
     turns = Turns(is_manual=True, style=EventDialect(has_partials=True))
-    new_events = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
-    assert max(len(str(events)) for events in new_events) < 2 * len(str(new_events[0]))
+    by_update = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
+    assert max(len(str(events)) for events in by_update) < 2 * len(str(by_update[0]))
     (era,) = turns._eras
     assert not era.item.utterances and not turns._owners and not turns._positions
     turns.commit(2000.0)
@@ -515,14 +515,14 @@ class Server:
         return [result]
 
     def _second(self, *, all_of_them: bool = False) -> list[LiveSegment]:
-        result = []
+        segments = []
         for index in sorted(self._pending):
             if all_of_them or self.random.random() < 0.5:
                 text, start, end = self._pending.pop(index)
                 if self._corrects and self.random.random() < 0.5:
                     text = self.random.choice(["", f"other{index}", f"{text} more"])
-                result.append(segment(index, text, final=True, start=start, end=end))
-        return result
+                segments.append(segment(index, text, final=True, start=start, end=end))
+        return segments
 
     def _reach(self) -> LiveUpdate:
         flag = self.marks.pop(0)
@@ -531,9 +531,9 @@ class Server:
         return self._ended(flag)
 
     def _ended(self, flag: str) -> LiveUpdate:
-        ended = {result.segment.index for result in self._end()}
+        ended = {item.segment.index for item in self._end()}
         segments = self._second(all_of_them=True)
-        assert ended <= {result.segment.index for result in segments}
+        assert ended <= {item.segment.index for item in segments}
         flags = {flag: True} if flag else {}
         return update(*segments, **self._now(), **flags)
 
@@ -633,7 +633,7 @@ def test_each_speaker_of_a_turn_has_a_segment_before_its_text() -> None:
     turns = Turns(is_manual=False)
     events = turns.after(update(result, audio_s=2.0))
     assert types_of(events)[-3:] == ["segment", "segment", "completed"]
-    new_events = [(event["speaker"], event["text"]) for event in events if "speaker" in event]
-    assert new_events == [("A", "Shall we?"), ("B", "Yes.")]
+    spoken = [(event["speaker"], event["text"]) for event in events if "speaker" in event]
+    assert spoken == [("A", "Shall we?"), ("B", "Yes.")]
     again = replace(result, is_relabelled=True)
     assert turns.after(update(again, audio_s=3.0)) == [], "the item is complete"

@@ -213,13 +213,13 @@ def test_models_are_listed_for_streams_and_for_recordings(asr):
         riva_asr_pb2.RivaSpeechRecognitionConfigRequest()
     )
     for kind in ("online", "offline"):
-        result = {
+        languages = {
             item.model_name: item.parameters["language_code"]
             for item in answer.model_config
             if item.parameters["type"] == kind
         }
-        assert set(result) == {"conch", *(f"conch-{name}" for name in DECODERS)}
-        assert set(result.values()) == {"en"}
+        assert set(languages) == {"conch", *(f"conch-{name}" for name in DECODERS)}
+        assert set(languages.values()) == {"en"}
 
 
 DECODERS = ("moonshine", "attention", "ctc", "wfst")
@@ -346,4 +346,4 @@ def test_24_streams_at_once(asr, speech):
     with ThreadPoolExecutor(24) as pool:
         texts = list(pool.map(text, range(24)))
     assert len(texts) == 24
-    assert all(wer(speech.text, result) < 0.3 for result in texts)
+    assert all(wer(speech.text, text) < 0.3 for text in texts)

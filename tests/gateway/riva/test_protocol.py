@@ -56,7 +56,7 @@ OURS = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, result in THEIRS.items() for name in result]
+    ("kind", "name"), [(kind, name) for kind, by_name in THEIRS.items() for name in by_name]
 )
 def test_it_is_that_of_the_client(kind: str, name: str):
     ours, theirs = (proto_of(kind, item) for item in (OURS[kind](name), THEIRS[kind][name]))
@@ -64,7 +64,7 @@ def test_it_is_that_of_the_client(kind: str, name: str):
 
 
 def test_all_kinds_are_compared():
-    assert {kind: len(result) for kind, result in THEIRS.items()} == {
+    assert {kind: len(by_name) for kind, by_name in THEIRS.items()} == {
         "message": 26,
         "enum": 1,
         "service": 3,

@@ -70,8 +70,8 @@ SYNTHESIZE = "/nvidia.riva.tts.RivaSpeechSynthesis/SynthesizeOnline"
 @contextmanager
 def channel_to(**settings: Any) -> Iterator[grpc.Channel]:
     """Yield a channel to a gateway in front of nothing, with one place for a file and a text."""
-    result = GatewayConfig(servers=NOWHERE, port=0, riva=(LOOPBACK, 0), max_files=1, **settings)
-    with GatewayService(result) as service:
+    config = GatewayConfig(servers=NOWHERE, port=0, riva=(LOOPBACK, 0), max_files=1, **settings)
+    with GatewayService(config) as service:
         target = service.other_urls["Riva"].removeprefix("grpc://")
         with grpc.insecure_channel(target) as channel:
             yield channel
@@ -135,8 +135,8 @@ def test_a_call_that_sends_nothing_is_given_up(path: str) -> None:
 
 
 def test_so_many_requests_are_read_at_once_as_there_is_room_for() -> None:
-    result = Gateway(GatewayConfig(max_upload_mb=1000, max_body_mb=200))
-    assert result.reading._value == 5
+    gateway = Gateway(GatewayConfig(max_upload_mb=1000, max_body_mb=200))
+    assert gateway.reading._value == 5
     assert Gateway(GatewayConfig(max_upload_mb=1)).reading._value == MIN_READING
 
 

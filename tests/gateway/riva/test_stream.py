@@ -190,21 +190,21 @@ def test_a_wrong_message_is_named(running: Running, requests: list[Any], message
 
 def test_what_was_heard_before_wrong_audio_is_told_before_the_error(running: Running):
     wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
-    result: list[str] = []
+    texts: list[str] = []
 
     def read() -> None:
         audio = [wav, bytes(MAX_TAG_BYTES + 1)]
         for answer in running.answers(audio):
-            result.extend(finals([answer]))
+            texts.extend(finals([answer]))
 
     code, message = running.error(read)
-    assert (code, result) == ("INVALID_ARGUMENT", ["ONE "])
+    assert (code, texts) == ("INVALID_ARGUMENT", ["ONE "])
     assert "has ended after 1.0 s" in message
 
 
 def test_the_longest_stream_ends_with_its_last_text():
     with serving(max_session_s=1.0) as running:
-        result: list[str] = []
+        texts: list[str] = []
         is_over = threading.Event()
 
         def audio() -> Iterator[bytes]:
@@ -213,11 +213,11 @@ def test_the_longest_stream_ends_with_its_last_text():
 
         def read() -> None:
             for answer in running.answers(audio()):
-                result.extend(finals([answer]))
+                texts.extend(finals([answer]))
 
         code, message = running.error(read)
         is_over.set()
-        assert (code, result) == ("ABORTED", ["ONE "])
+        assert (code, texts) == ("ABORTED", ["ONE "])
         assert "has lasted 1 s, as long as one may" in message
 
 
@@ -275,15 +275,15 @@ def test_a_server_that_stays_lost_leaves_the_firm_text():
 
     is_heard = threading.Event()
     with serving(client) as running:
-        result = []
+        answers = []
 
         def read() -> None:
             for answer in running.answers(chunks(), interim=True):
-                result.append(answer)
+                answers.append(answer)
                 is_heard.set()
 
         code, message = running.error(read)
-        assert finals(result) == ["one "]
+        assert finals(answers) == ["one "]
         assert code == "UNAVAILABLE" and message.startswith("the server was lost, and the stream")
 
 
@@ -303,11 +303,11 @@ def test_a_client_that_sends_nothing_is_sent_away():
 
 
 def test_a_stop_ends_a_stream_with_its_last_text(running: Running):
-    actual: list[str] = []
+    texts: list[str] = []
 
     def audio() -> Iterator[bytes]:
         yield from chunks_of([spoken(1, 1.0)])
-        while not actual:  # the client sends no further audio before it has read something
+        while not texts:  # the client sends no further audio before it has read something
             yield b""
         running.stop()
         while True:
@@ -317,14 +317,14 @@ def test_a_stop_ends_a_stream_with_its_last_text(running: Running):
 
     def read() -> None:
         for answer in answers:
-            actual.extend(result.alternatives[0].transcript for result in answer.results)
+            texts.extend(result.alternatives[0].transcript for result in answer.results)
 
     code, message = running.error(read)
     assert (code, message) == (
         "UNAVAILABLE",
         "this gateway is about to stop; open another stream",
     )
-    assert actual[-1] == "ONE "
+    assert texts[-1] == "ONE "
 
 
 def test_a_client_that_goes_away_leaves_nothing_open():

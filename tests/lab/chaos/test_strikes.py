@@ -1,7 +1,7 @@
 """Times without service, and what a server holds more of than before."""
 
 from lab.chaos.census import DECODER, Census, grown, names_in
-from lab.chaos.honest import EVERY, REQUEST_OF_MODEL, REQUESTS, Reply
+from lab.chaos.honest import ALL_REQUESTS, REQUEST_OF_MODEL, REQUESTS, Reply
 from lab.chaos.strikes import longest_gap
 
 
@@ -17,7 +17,7 @@ def test_a_time_without_service_lies_between_two_right_answers():
 
 
 def test_every_model_has_an_honest_request():
-    assert {*REQUESTS, *REQUEST_OF_MODEL.values()} <= set(EVERY)
+    assert {*REQUESTS, *REQUEST_OF_MODEL.values()} <= set(ALL_REQUESTS)
 
 
 def test_decoders_that_are_kept_have_not_grown():

@@ -8,8 +8,8 @@ from conch.wire.options import RecognitionOptions
 
 
 def text_of(*runs: OfflineRun) -> str:
-    result = header("conch bench offline --manifest m.tsv")
-    report = OfflineReport(header=result, options=RecognitionOptions(), first=runs[0], runs=runs)
+    begun = header("conch bench offline --manifest m.tsv")
+    report = OfflineReport(header=begun, options=RecognitionOptions(), first=runs[0], runs=runs)
     return markdown(report)
 
 
@@ -47,7 +47,7 @@ def test_what_is_unknown_is_a_dash_and_errors_are_reported() -> None:
 
 
 def test_where_only_characters_count_the_tables_say_so() -> None:
-    result = replace(
+    of_characters = replace(
         accuracy(wer=None, by_source={}, words=0),
         cer=0.125,
         cer_by_source={"one": 0.1, "two": 0.2},
@@ -56,7 +56,7 @@ def test_where_only_characters_count_the_tables_say_so() -> None:
         ),
         scoring=["CER, Whisper's basic normaliser"],
     )
-    text = text_of(offline_run(1, figures=run_figures(20.0, result)))
+    text = text_of(offline_run(1, figures=run_figures(20.0, of_characters)))
     assert "| system | load | RTFx | CER % |" in text
     assert "| conch | closed loop, 1 | 20.0 | 12.50 |" in text
     assert "| conch | closed loop, 1 | 80 | 5 | 3 | 2 | 12.50 |" in text
