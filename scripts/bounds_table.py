@@ -44,7 +44,7 @@ STATE = "tests/gateway/test_state.py"
 RIVA = "tests/gateway/riva/test_server.py"
 LIVE = "tests/gateway/test_live_session.py"
 ADMISSION = "tests/bls/test_admission.py"
-KNOWN = "tests/families/speakers/test_known.py"
+KNOWN = "tests/families/speakers/test_labels.py"
 INTAKE = "tests/audio/test_intake.py"
 LAYOUT = "tests/test_layout.py"
 
@@ -172,7 +172,7 @@ def bounds_of_sessions() -> list[Bound]:
         Bound(
             "audio that is kept for another server",
             f"{MAX_KEPT_S:g} s",
-            "tests/session/test_kept_audio.py::test_kept_audio_is_bounded",
+            "tests/session/test_joined_streams.py::test_kept_audio_is_bounded",
         ),
         Bound(
             "text that the end of a session repeats",

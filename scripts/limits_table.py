@@ -226,7 +226,7 @@ def limits_of_options() -> list[Limit]:
             "models of `post`",
             f"{MAX_POST}",
             FIXED,
-            "tests/wire/test_text_steps.py::test_there_are_at_most_so_many",
+            "tests/wire/test_named_models.py::test_there_are_at_most_so_many",
             has_page=True,
         ),
         Limit(
@@ -234,7 +234,7 @@ def limits_of_options() -> list[Limit]:
             f"{MAX_KNOWN}; names of {MAX_NAME} characters; {MOST_KNOWN_TEXT / 1e6:g} million "
             "characters",
             FIXED,
-            "tests/families/speakers/test_known.py::test_an_entry_that_cannot_be_read_is_named",
+            "tests/families/speakers/test_labels.py::test_an_entry_that_cannot_be_read_is_named",
         ),
         Limit(
             "`prompt`",

@@ -5,6 +5,9 @@ from conch.scoring.error_rates import (
     Scoring,
     accuracy,
     language_of,
+    number,
+    percent,
+    table,
     word_error_rate,
     word_errors,
 )
@@ -139,3 +142,16 @@ def test_words_and_characters_are_never_added_up() -> None:
         "CER, Whisper's basic normaliser, in simplified characters",
         "WER, Whisper's English normaliser",
     ]
+
+
+def test_numbers() -> None:
+    assert (number(1.25, 1), number(None), percent(0.05), percent(0.001, sign=True)) == (
+        "1.2",
+        "-",
+        "5.00",
+        "+0.10",
+    )
+
+
+def test_table() -> None:
+    assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"

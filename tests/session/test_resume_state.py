@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from live_answers import segment
 
-from conch.session.resume_state import ResumePoint, ResumeState, cut_behind
+from conch.session.resume_state import ResumePoint, ResumeState, cut_behind, plain, without_first
 from conch.wire.result import OpenUtterance, Word
 
 
@@ -79,3 +79,14 @@ def test_a_cut_lies_between_two_words_and_far_enough_before_the_last_one() -> No
     assert (near.at_s, near.overlap) == (1.5, ("w1.6", "w2.1"))
     # Times of words that overlap.
     assert cut_behind(words((1.0, 1.9), (1.5, 2.2)), 0.5).at_s == 1.5
+
+
+def test_words_at_the_beginning_of_a_text() -> None:
+    assert plain("“Don't,”") == "dont"
+    assert without_first("Of the people.", ("of", "the")) == "people."
+    assert without_first("Of a people.", ("of", "the")) == "a people."
+    assert without_first("The  people.", ("of",)) == "The  people."
+    assert without_first("Often the people.", ("of",)) == "Often the people."
+    assert without_first("今天，天气很好。", ("今", "天", "天气")) == "很好。"  # noqa: RUF001
+    assert without_first("今天天气很好。", ("今", "日")) == "天天气很好。"
+    assert without_first("我用 Python 写", ("我", "用", "Py")) == "Python 写"

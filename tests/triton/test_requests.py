@@ -9,7 +9,19 @@ from plain_triton import Request, Tensor, TritonError, UnreadableTensor
 from conch.component import Row
 from conch.launcher.logs import LogParser
 from conch.triton import respond
-from conch.wire.errors import OptionError
+from conch.triton.requests import triton_error
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    DeadlineError,
+    InvalidRequestError,
+    MissingModelError,
+    OptionError,
+    OverloadedError,
+    RequestCancelledError,
+    SessionError,
+    from_wire,
+)
 
 
 def doubled(rows: list[Row]) -> list:
@@ -170,3 +182,34 @@ def test_the_defect_of_a_component_is_an_error_in_the_server_s_log(capsys):
     assert line.level == logging.ERROR
     assert f"internal error {reference}" in line.message
     assert line.message.endswith("ZeroDivisionError: it is broken")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (InvalidRequestError("bad"), TritonError.INVALID_ARG),
+        (OptionError("bad"), TritonError.INVALID_ARG),
+        (AudioError("bad"), TritonError.INVALID_ARG),
+        (SessionError("bad"), TritonError.INVALID_ARG),
+        (OverloadedError("full"), TritonError.UNAVAILABLE),
+        (DeadlineError("late"), TritonError.UNAVAILABLE),
+        (MissingModelError("not loaded", "vad"), TritonError.UNAVAILABLE),
+        (RequestCancelledError("gone"), TritonError.CANCELLED),
+        (ComponentError("vad: broken"), TritonError.INTERNAL),
+    ],
+)
+def test_an_error_has_its_status_and_its_code(error, status):
+    sent = triton_error(error)
+    assert sent.code() == status
+    assert type(from_wire(sent.message())) is type(error)
+
+
+def test_a_defect_is_logged_and_its_words_stay_in_the_server(caplog):
+    with caplog.at_level(logging.ERROR):
+        sent = triton_error(KeyError("a path of the server: /srv/weights"))
+    assert sent.code() == TritonError.INTERNAL
+    assert "/srv/weights" not in sent.message()
+    assert "KeyError" not in sent.message()
+    assert sent.message().startswith("INTERNAL: internal error")
+    assert sent.message().split()[-1] in caplog.text
+    assert "/srv/weights" in caplog.text

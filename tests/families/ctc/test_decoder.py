@@ -12,9 +12,15 @@ from kaldi_lattice import best_path, read
 from without_torch import run
 
 from conch.component import Row, bytes_array
+from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.units import units_from_dict
-from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
+from conch.families.ctc.decoder import (
+    CtcDecoder,
+    CtcDecoderConfig,
+    CtcStreamingDecoderConfig,
+    unpacked_graph,
+)
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, SessionError
 
@@ -380,3 +386,20 @@ def test_a_defect_ends_its_stream_and_no_other_of_the_batch(streaming, options):
         assert texts(found) == texts(wanted)
         np.testing.assert_allclose(found["scores"], wanted["scores"], rtol=1e-6)
     assert len(streaming) == 0
+
+
+def test_it_is_unpacked_once_and_loads(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = unpacked_graph()
+    assert path.parent == tmp_path / "conch"
+    assert DecodingGraph(path, read_vocabulary("").texts).words
+    written = path.stat().st_mtime_ns
+    assert unpacked_graph() == path
+    assert path.stat().st_mtime_ns == written
+    assert [item.name for item in path.parent.glob("[!.]*")] == [path.name]
+
+
+def test_a_broken_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"missing\.xz does not exist"):
+        unpacked_graph(tmp_path / "missing.xz")

@@ -1,5 +1,7 @@
 """The component, and what it refuses."""
 
+import math
+
 import funasr_toys
 import numpy as np
 import onnx
@@ -11,7 +13,7 @@ from conch.component import Row
 from conch.component.graph import Graph
 from conch.families.funasr.folder import read_paraformer
 from conch.families.funasr.network import features_of
-from conch.families.funasr.paraformer import ParaformerComponent, times_of
+from conch.families.funasr.paraformer import ParaformerComponent, Unit, times_of, words_of_units
 from conch.families.search.graphs import DecoderConfig
 from conch.wire.errors import AudioError, ConfigError, OptionError
 
@@ -101,3 +103,33 @@ def test_a_unit_lasts_until_the_next_but_not_through_a_pause():
 def test_without_a_peak_for_each_units_share_the_audio():
     assert times_of(2, np.ones(2, np.float32), 3.0) == [(0.0, 1.5), (1.5, 3.0)]
     assert times_of(0, np.zeros(9, np.float32), 3.0) == []
+
+
+def words(*symbols: str) -> list[str]:
+    units = [Unit(symbol, at, at + 1.0, 0.0) for at, symbol in enumerate(symbols)]
+    has_spaces = any(symbol.startswith("▁") for symbol in symbols)
+    return [word.text for word in words_of_units(units, has_spaces=has_spaces)]
+
+
+@pytest.mark.parametrize(
+    ("symbols", "expected"),
+    [
+        (["今", "天"], ["今", "天"]),
+        (["hel@@", "lo", "so"], ["hello", "so"]),
+        (["a@@", "b@@", "c", "我"], ["abc", "我"]),
+        (["mor@@", "我", "ning"], ["mor", "我", "ning"]),
+        (["▁he", "llo", "▁so"], ["hello", "so"]),
+        (["llo", "▁so", "▁", "far"], ["llo", "so", "far"]),
+        (["end@@"], ["end"]),
+        ([], []),
+    ],
+)
+def test_words_of_units(symbols, expected):
+    assert words(*symbols) == expected
+
+
+def test_a_word_has_the_times_and_the_mean_of_its_units():
+    units = [Unit("hel@@", 1.0, 1.2, math.log(0.9)), Unit("lo", 1.3, 1.5, math.log(0.4))]
+    (word,) = words_of_units(units, has_spaces=False)
+    assert (word.start, word.end) == (1.0, 1.5)
+    assert word.confidence == pytest.approx(0.6)

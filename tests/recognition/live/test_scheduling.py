@@ -4,7 +4,23 @@ import asyncio
 
 import pytest
 
-from conch.recognition.live.scheduling import PassQueue, Rank
+from conch.recognition.live.scheduling import (
+    LATE_PASS,
+    LATE_STEP,
+    LONGEST,
+    MOST_AT_PAUSES,
+    MOST_ROLLING,
+    PATIENCE,
+    PERIOD_S,
+    PROMPT_PASS,
+    PROMPT_STEP,
+    STRETCH,
+    Allowed,
+    LoadMeter,
+    Pace,
+    PassQueue,
+    Rank,
+)
 from conch.wire.errors import ComponentError, OverloadedError
 
 
@@ -135,3 +151,110 @@ async def test_an_error_in_a_pass_frees_its_place():
     with pytest.raises(ZeroDivisionError):
         await queue.run(defect, due=0, rank=Rank.SECOND)
     assert await has_places(queue, 1)
+
+
+LATE, BETWEEN, PROMPT = LATE_STEP + 0.01, (LATE_STEP + PROMPT_STEP) / 2, PROMPT_STEP - 0.01
+
+
+def after(pace: Pace, *periods: tuple[float | None, float | None]) -> Pace:
+    for period in periods:
+        pace = pace.after_period(*period)
+    return pace
+
+
+@pytest.mark.parametrize("period", [(LATE, None), (None, LATE_PASS + 0.01), (PROMPT, 2.0)])
+def test_late_steps_and_late_passes_make_passes_rarer(period):
+    assert after(Pace(), period).stretch == pytest.approx(STRETCH)
+    assert after(Pace(), *[period] * 40).stretch == LONGEST
+
+
+def test_steps_that_are_twice_as_late_count_twice():
+    assert after(Pace(), (2 * LATE, None)).stretch == pytest.approx(STRETCH**2)
+
+
+def test_passes_come_back_after_some_periods_with_room_in_a_row():
+    stretched = Pace(4.0)
+    room = (PROMPT, PROMPT_PASS - 0.01)
+    patient = after(stretched, *[room] * PATIENCE)
+    assert patient.stretch == 4.0
+    relaxed = after(patient, room)
+    assert 1.0 < relaxed.stretch < 4.0
+    assert after(relaxed, room).stretch < relaxed.stretch  # without waiting again
+    # A period that is neither late nor prompt begins the count again.
+    for interruption in ((BETWEEN, None), (None, (PROMPT_PASS + LATE_PASS) / 2), (LATE, None)):
+        again = after(patient, interruption)
+        assert after(again, *[room] * PATIENCE).stretch == again.stretch
+    assert after(stretched, *[room] * 200).stretch == 1.0
+
+
+def test_a_constant_load_between_the_thresholds_changes_nothing():
+    pace = Pace(3.0)
+    for _ in range(50):
+        pace = pace.after_period(BETWEEN, (PROMPT_PASS + LATE_PASS) / 2)
+        assert pace.stretch == 3.0
+
+
+def test_a_load_that_follows_the_passes_settles():
+    """Steps are as late as passes are many: the stretch stays where they are not late."""
+    pace, stretches = Pace(), []
+    for _ in range(300):
+        pace = pace.after_period(1.2 / pace.stretch, None)
+        stretches.append(pace.stretch)
+    settled = stretches[50:]
+    assert min(settled) == max(settled)
+    assert PROMPT_STEP <= 1.2 / settled[0] <= LATE_STEP
+
+
+def test_levels_and_intervals():
+    levels = [
+        (1.0, Allowed.ROLLING, 1280),
+        (MOST_ROLLING, Allowed.ROLLING, 6400),
+        (MOST_ROLLING + 0.1, Allowed.PAUSES, 0),
+        (MOST_AT_PAUSES, Allowed.PAUSES, 0),
+        (MOST_AT_PAUSES + 0.1, Allowed.ENDPOINTS, 0),
+    ]
+    for stretch, allowed, interval_ms in levels:
+        pace = Pace(stretch)
+        assert (pace.allowed("normal"), pace.interval_ms(1280, "normal")) == (allowed, interval_ms)
+
+
+def test_a_priority_is_a_share():
+    pace = Pace(4.0)
+    intervals = [pace.interval_ms(1000, item) for item in ("high", "normal", "low")]
+    assert intervals == [2500, 4000, 0]
+    assert pace.allowed("low") == Allowed.PAUSES
+    # Nobody has passes more often than asked for.
+    assert Pace().interval_ms(1000, "high") == 1000
+
+
+def test_load_decides_once_a_period_by_the_slowest_tenth():
+    load = LoadMeter(step_s=0.64)
+    for index in range(10):
+        load.step_took(0.64 if index == 0 else 0.01, now=index * PERIOD_S / 10)
+    assert load.pace == Pace()  # the period is not over
+    load.step_took(0.01, now=PERIOD_S)
+    # One of eleven steps is late: 9 of 10 are prompt.
+    assert load.pace == Pace(1.0, periods_with_room=1)
+    load.step_took(0.64, now=1.5 * PERIOD_S)
+    load.step_took(0.64, now=2 * PERIOD_S)
+    assert load.pace == Pace(STRETCH**2)
+    load.step_took(0.01, now=3 * PERIOD_S)
+    assert load.pace == Pace(STRETCH**2, periods_with_room=1)  # what was before is forgotten
+
+
+def test_load_takes_the_mean_time_of_passes_as_a_share_of_their_interval():
+    load = LoadMeter(step_s=0.64)
+    load.pass_took(0.1, 2.0, now=0.0)
+    load.pass_took(3.9, 2.0, now=PERIOD_S)
+    assert load.pace.stretch == pytest.approx(STRETCH)
+    load.pass_took(0.1, 2.0, now=1.5 * PERIOD_S)
+    load.pass_took(2.9, 2.0, now=2 * PERIOD_S)
+    assert load.pace == Pace(STRETCH)
+
+
+def test_what_nobody_uses_has_room():
+    load = LoadMeter(step_s=0.64)
+    load.pace = Pace(LONGEST)
+    load.step_took(0.01, now=0.0)
+    load.step_took(0.01, now=1000 * PERIOD_S)
+    assert load.pace.stretch == 1.0
