@@ -35,7 +35,7 @@ def test_the_outcomes_that_differ_are_listed(tmp_path):
         text=True,
     )
     assert done.returncode == 1, done.stderr
-    said = done.stdout.partition("3 runs beside 1 busy loops: 2 passed\n")[2]
+    said = done.stdout.partition("3 runs next to 1 busy loops: 2 passed\n")[2]
     assert said == "test_some::test_every_other_time: passed failed passed\n"
 
 

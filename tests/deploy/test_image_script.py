@@ -24,7 +24,7 @@ def test_folders_that_pip_reads_are_found(image_test: ModuleType, tmp_path: Path
         "PIP_FIND_LINKS": f"{links} relative",
     }
     # An index on disk links to files next to it.
-    assert image_test.local_places(settings) == [str(index.parent), str(links)]
+    assert image_test.local_paths(settings) == [str(index.parent), str(links)]
 
 
 def test_settings_of_pip_come_from_the_environment_first(
