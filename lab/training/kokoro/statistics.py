@@ -14,7 +14,7 @@ from onnx.utils import Extractor
 from conch.bench.samples import Choice
 from conch.cli.bench import LIMIT, add_input, choice_of
 from conch.component import Array, DoubleArray, Row, bytes_array
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.components import (
@@ -77,7 +77,7 @@ def main() -> None:
     config = KokoroConfig(nice=0)
     source = KOKORO.source(config.model)
     content, names = measuring(source)
-    vocoder = open_network("Kokoro", source, session_options(config.threads), content=content)
+    vocoder = open_network("Kokoro", source, config.threads, content=content)
     front_end, acoustic = FrontEnd(FrontEndConfig(nice=0)), KokoroAcoustic(config)
     tokens = [front_end([Row({"text": bytes_array([text])})])[0]["tokens"] for text in texts]
     values, sizes = [], list[int]()

@@ -20,28 +20,18 @@ MOST_KEPT_BYTES = 256 << 20
 """Free memory at the end of the heap, of which glibc gives back what is more."""
 
 
-def session_options(threads: int) -> onnxruntime.SessionOptions:
-    """Return the options of a session with `threads` CPU threads for one call.
-
-    ONNX Runtime keeps nothing for the next call, where its arena keeps the most that any call took.
-    """
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    # Threads that spin after a call would take the cores from the other components.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
-    options.log_severity_level = 3  # errors only
-    return options
-
-
 def open_network(
     what: str,
     path: Path,
-    options: onnxruntime.SessionOptions,
+    threads: int,
     provider: str | tuple[str, dict[str, Any]] = CPU,
     content: bytes | None = None,
+    *,
+    is_optimised: bool = True,
 ) -> onnxruntime.InferenceSession:
-    """Open the network of a file, or of `content` in place of it; `what` names it in errors.
+    """Open the network of a file, or of `content` in place of it, with CPU threads for one call.
+
+    `what` names it in errors. Without `is_optimised` it has the inputs and outputs of the file.
 
     Each call allocates megabytes. So from then on this process has huge pages, if the kernel gives
     them on request (`conch.launcher.guard` switches them off for all others), and glibc keeps
@@ -49,6 +39,15 @@ def open_network(
     a call.
     """
     source = existing(path, what) if content is None else content
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    # Threads that spin after a call would take the cores from the other components.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # The arena would keep the most that any call took.
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    options.log_severity_level = 3  # errors only
+    if not is_optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
     libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import onnxruntime
-
 from conch.catalogue.exports import OnnxNetwork
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
@@ -140,12 +138,10 @@ class Model:
 def models_of(name: str, networks: Iterable[OnnxNetwork]) -> list[Model]:
     """Return the models of networks that keep nothing, or raise a ConfigError for an unfit one."""
     stem = re.sub(r"[^\w.-]", "_", name)
-    options = session_options(1)
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     models = []
     for network in networks:
         if not network.keeper:
-            session = open_network(f"the {network.part}", network.path, options)
+            session = open_network(f"the {network.part}", network.path, 1, is_optimised=False)
             ends = (session.get_inputs(), session.get_outputs())
             inputs, outputs = (tuple(map(_tensor, items)) for items in ends)
             model = f"{stem}_{network.part}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from conch.cache import cached, digest_of
 from conch.component import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig, existing
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.vocabulary import SHIPPED, model_file, vocabulary_of
@@ -55,12 +55,11 @@ class CtcGraph:
 
     def __init__(self, config: DeviceConfig, *, is_whole: bool = False) -> None:
         """Open a model; with `is_whole` for `encode` alone, which is then faster on a CPU."""
-        options = session_options(config.threads)
         path = model_file(config.model)
         if config.device == "cuda":
-            self._session = _open_on_cuda(path, options, config.device_index)
+            self._session = _open_on_cuda(path, config.threads, config.device_index)
         else:
-            self._session = _open_on_cpu(path, options, is_whole=is_whole)
+            self._session = _open_on_cpu(path, config.threads, is_whole=is_whole)
         self.takes_any = is_whole and config.device == "cpu"
         inputs = {item.name: item.shape for item in self._session.get_inputs()}
         if not set(inputs) >= {"features", "lens", *Caches._fields}:
@@ -118,9 +117,7 @@ class CtcGraph:
         return np.asarray(output)
 
 
-def _open_on_cpu(
-    path: Path, options: onnxruntime.SessionOptions, *, is_whole: bool
-) -> onnxruntime.InferenceSession:
+def _open_on_cpu(path: Path, threads: int, *, is_whole: bool) -> onnxruntime.InferenceSession:
     def graph() -> bytes:
         # Where it is needed: it imports onnx, which takes a second and 30 MB.
         from conch.families.ctc.graphs import cpu_graph
@@ -131,14 +128,12 @@ def _open_on_cpu(
         made.write_bytes(graph())
 
     if path != SHIPPED:
-        return open_network(_WHAT, path, options, content=graph())
+        return open_network(_WHAT, path, threads, content=graph())
     name = f"ctc-{digest_of(path)}-{'whole' if is_whole else 'step'}-{_REVISION}.onnx"
-    return open_network(_WHAT, cached(name, _WHAT, make), options)
+    return open_network(_WHAT, cached(name, _WHAT, make), threads)
 
 
-def _open_on_cuda(
-    path: Path, options: onnxruntime.SessionOptions, device_index: int
-) -> onnxruntime.InferenceSession:
+def _open_on_cuda(path: Path, threads: int, device_index: int) -> onnxruntime.InferenceSession:
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
         raise ConfigError(
             "the onnxruntime that is installed knows no CUDA: pip uninstall onnxruntime, then "
@@ -161,7 +156,7 @@ def _open_on_cuda(
         content = float_graph(path).SerializeToString()
     except Exception as error:  # onnx's exceptions share no base
         raise ConfigError(f"cannot load {_WHAT} {path}: {error}") from error
-    session = open_network(_WHAT, path, options, ("CUDAExecutionProvider", choice), content)
+    session = open_network(_WHAT, path, threads, ("CUDAExecutionProvider", choice), content)
     if "CUDAExecutionProvider" not in session.get_providers():
         # onnxruntime logs the reason and uses the CPU instead, which is many times slower.
         raise ConfigError(

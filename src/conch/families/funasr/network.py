@@ -6,7 +6,7 @@ import numpy as np
 
 from conch.component import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.families.funasr.folder import Folder, FunasrFolder, LowRateFeatures, Reader
 from conch.families.search.graphs import TYPES, NamesFolder, folder_of
 
@@ -60,8 +60,7 @@ class LowRateNetwork:
     def __init__(self, model: FunasrFolder, threads: int) -> None:
         self._front_end = model.front_end
         self._inputs = model.header.inputs
-        options = session_options(threads)
-        self._session = open_network("a network of FunASR", model.network, options)
+        self._session = open_network("a network of FunASR", model.network, threads)
 
     def run(self, waveform: FloatArray, *more: int | FloatArray) -> Sequence[Array]:
         """Return the outputs for a waveform, float32 `[samples]` at 16 kHz in [-1, 1].

@@ -14,7 +14,7 @@ import numpy as np
 
 from conch.component import SAMPLE_RATE, FloatArray, IntArray, Outputs, Row, log_softmax
 from conch.component.kaldi_fbank import FRAME_S
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.rows import checked_frames, outputs_of
 from conch.families.funasr import ONLINE, UNITS
@@ -39,9 +39,8 @@ class OnlineNetworks:
         self.frame_s = self.front_end.shift * FRAME_S
         self.scale = np.float32(math.sqrt(model.size))
         self.caches, self.size = model.caches, model.size
-        options = session_options(threads)
         self._encoder, self._decoder = (
-            open_network(f"the {name} of an online Paraformer", path, options)
+            open_network(f"the {name} of an online Paraformer", path, threads)
             for name, path in (("encoder", model.network), ("decoder", model.decoder))
         )
         networks = self._encoder, self._decoder

@@ -20,7 +20,7 @@ from conch.component import (
     bytes_array,
     log_softmax,
 )
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.families.attention.tensors import words_outputs
 from conch.families.funasr import PARAFORMER
 from conch.families.funasr.folder import EMBEDDER, read_paraformer
@@ -127,8 +127,8 @@ class ParaformerComponent(UnitWriter):
         self._network = LowRateNetwork(model, config.threads)
         self._embedder = None
         if model.embedder:
-            options = session_options(config.threads)
-            self._embedder = open_network("the network of hotwords", model.embedder, options)
+            what = "the network of hotwords"
+            self._embedder = open_network(what, model.embedder, config.threads)
         self._embedded = lru_cache(_HOTWORD_LISTS)(self._embed)
 
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:

@@ -11,7 +11,7 @@ import onnxruntime
 from onnxruntime import OrtValue
 
 from conch.component import Array, FloatArray, IntArray, Outputs, Row, RowByRow
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig, be_nice
 from conch.families.moonshine import STEP_FILES
 from conch.families.moonshine.weights import moonshine_folder
@@ -243,4 +243,4 @@ def _value(array: Array) -> OrtValue:
 
 
 def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    return open_network("graph of Moonshine", path, session_options(threads))
+    return open_network("graph of Moonshine", path, threads)

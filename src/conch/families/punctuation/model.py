@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component import FloatArray
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.wire.errors import ConfigError
 
 PADDING = 0
@@ -137,8 +137,7 @@ class Window(NamedTuple):
 class PunctuationModel:
     def __init__(self, config: PunctuatorConfig) -> None:
         path = Path(config.model) if config.model else SHIPPED
-        options = session_options(config.intra_threads)
-        self._session = open_network("the punctuation model", path, options)
+        self._session = open_network("the punctuation model", path, config.intra_threads)
         described = self._session.get_modelmeta().custom_metadata_map
         try:
             self._vocabulary = HashedVocabulary(json.loads(described["words"]))

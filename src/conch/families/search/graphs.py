@@ -19,7 +19,7 @@ from conch.component.kaldi_fbank import (
     icefall_options,
     nemo_options,
 )
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
@@ -128,8 +128,8 @@ class EncoderGraph:
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
         self._pool = ThreadPoolExecutor(self._at_once, "encoder")
         # The threads of a session serve all its runs, beside those that call it.
-        self._options = session_options(threads - self._at_once + 1)
-        self._session = open_network(what, encoder.path, self._options)
+        self._threads = threads - self._at_once + 1
+        self._session = open_network(what, encoder.path, self._threads)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
         self._lens_types = [TYPES.get(item.element_type, np.int64) for item in header.inputs[1:]]

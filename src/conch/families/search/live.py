@@ -1,7 +1,7 @@
 """A streaming encoder as a component: the chunks of live streams to frames."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -111,13 +111,12 @@ def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list
     Streams that go on later need `States.alone`, so that none keeps the states of the others.
     """
 
-    def step(ready: list[EncodedStream]) -> Iterator[FloatArray]:
+    def step(ready: list[EncodedStream]) -> list[FloatArray]:
         chunks = [stream.take_chunk() for stream in ready]
         encoded, states = graph.step(chunks, [stream.states for stream in ready])
-        for stream, frames, state in zip(ready, encoded, states, strict=True):
+        for stream, state in zip(ready, states, strict=True):
             stream.states = state
-            # A copy: a view would keep the output of the whole batch.
-            yield frames.copy()
+        return encoded
 
     return encode_ready(streams, step)
 

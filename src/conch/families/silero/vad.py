@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from conch.component import VAD_FRAME_SAMPLES, VAD_STATE_SIZE, FloatArray, Outputs, Row, RowByRow
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.families.silero import PACKAGE
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError, InvalidRequestError
@@ -35,8 +35,7 @@ class SileroVad(RowByRow):
 
     def __init__(self, config: SileroConfig) -> None:
         path = model_path(config.model)
-        options = session_options(config.intra_threads)
-        self._session = open_network("the VAD model", path, options)
+        self._session = open_network("the VAD model", path, config.intra_threads)
         names = {item.name for item in self._session.get_inputs()}
         if names != {"input", "h", "c"}:
             raise ConfigError(

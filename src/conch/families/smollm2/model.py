@@ -20,7 +20,7 @@ import tokenizers
 from conch.cache import cached
 from conch.component import FloatArray, Outputs, Row
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.component.parameters import be_nice
 from conch.families.smollm2 import GRAPH, PACKAGE
 from conch.language import language_model_words
@@ -192,8 +192,7 @@ class TreeScorer:
     """
 
     def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
-        options = session_options(threads)
-        self._session = open_network("the language model", path, options)
+        self._session = open_network("the language model", path, threads)
         self._token_to_id = token_to_id
 
     def score_batch(

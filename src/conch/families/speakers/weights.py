@@ -11,7 +11,7 @@ import onnxruntime
 
 from conch.cache import cached_folder, digest_of
 from conch.component import FloatArray
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig, be_nice, existing
 from conch.families.speakers import MODEL as SPEAKERS
 from conch.families.speakers import PACKAGE
@@ -60,8 +60,8 @@ def speakers_folder(model: str) -> Path:
 def open_graph(config: SpeakersConfig, name: str) -> onnxruntime.InferenceSession:
     """Open a graph in its component's process, or raise a ConfigError."""
     be_nice(config.nice)
-    options = session_options(config.threads)
-    return open_network("graph of speakers", speakers_folder(config.model) / name, options)
+    path = speakers_folder(config.model) / name
+    return open_network("graph of speakers", path, config.threads)
 
 
 def write_graphs(source: Path, folder: Path) -> None:

@@ -14,7 +14,7 @@ import onnxruntime
 
 from conch.cache import cached_folder, digest_of
 from conch.component import Array, FloatArray, Row
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig, be_nice, existing
 from conch.families.family import WeightsPackage
 from conch.packaged import packaged
@@ -80,8 +80,8 @@ class VoiceNetwork:
     def open(self, config: VoiceConfig, name: str) -> onnxruntime.InferenceSession:
         """Open one of the graphs for a component, in whose process it is."""
         be_nice(config.nice)
-        options = session_options(config.threads)
-        return open_network(self.package.what, self.graphs(config.model) / name, options)
+        path = self.graphs(config.model) / name
+        return open_network(self.package.what, path, config.threads)
 
     def write(self, source: Path, folder: Path) -> None:
         # Where it is needed: it takes a second to import.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from conch.catalogue.onnx_header import INT32
 from conch.component import FloatArray, log_softmax
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.families.search.graphs import (
     EncoderGraph,
     FolderConfig,
@@ -39,8 +39,7 @@ def opened_folder(config: FolderConfig) -> Transducer:
 
 
 def opened_part(model: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
-    options = session_options(threads)
-    return open_network(f"the {part} of a transducer", model.parts[part], options)
+    return open_network(f"the {part} of a transducer", model.parts[part], threads)
 
 
 def opened_encoder(model: Transducer, threads: int) -> EncoderGraph:

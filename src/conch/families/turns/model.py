@@ -7,7 +7,7 @@ import numpy as np
 
 from conch.component import SAMPLE_RATE, Outputs, Row, RowByRow
 from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig, be_nice
 from conch.families.turns import MODEL as END_OF_TURN
 from conch.families.turns import PACKAGE, WINDOW_S
@@ -31,8 +31,8 @@ class EndOfTurnComponent(RowByRow):
         be_nice(config.nice)
         (name,) = END_OF_TURN.files
         path = Path(config.model) if config.model else packaged(PACKAGE, "", END_OF_TURN.sha256)
-        options = session_options(config.threads)
-        self._session = open_network(PACKAGE.what, path if config.model else path / name, options)
+        path = path if config.model else path / name
+        self._session = open_network(PACKAGE.what, path, config.threads)
 
     def answer(self, row: Row, /) -> Outputs:
         waveform = row.segment(WINDOW_S)

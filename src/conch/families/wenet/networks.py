@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from conch.component import SAMPLE_RATE, Array, FloatArray, IntArray
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network
 from conch.decoding.vocab import OutputUnits
 from conch.families.ctc.encoder import speech_outputs
 from conch.families.ctc.vocabulary import exported_vocabulary
@@ -46,7 +46,7 @@ class WenetGraph(EncoderGraph):
         super().__init__(model.encoder, "the encoder of a model of WeNet", threads)
         self._ctc = None
         if model.ctc:
-            self._ctc = open_network("the CTC of a model of WeNet", model.ctc, self._options)
+            self._ctc = open_network("the CTC of a model of WeNet", model.ctc, self._threads)
         names = [item.name for item in model.encoder.header.outputs]
         (self._hidden,) = [name for name in _HIDDEN if name in names]
         of_units = ["ctc_log_probs"] if "ctc_log_probs" in names else ["log_probs", "log_probs_idx"]
@@ -76,13 +76,12 @@ class AttentionDecoders:
     """Scores hypotheses of the search again, read from both ends where the model does."""
 
     def __init__(self, model: WenetFolder, threads: int) -> None:
-        what, options = "the decoder of a model of WeNet", session_options(threads)
         self._model = model
+        content = None
         if model.ctc_weight is None:
             content, self._scores = _with_scores(model.decoder)
-            self._session = open_network(what, model.decoder, options, content=content)
-        else:
-            self._session = open_network(what, model.decoder, options)
+        what = "the decoder of a model of WeNet"
+        self._session = open_network(what, model.decoder, threads, content=content)
         self._types = {item.name: item.element_type for item in model.decoder_header.inputs}
 
     def scores(
