@@ -4,9 +4,8 @@ import asyncio
 import difflib
 import json
 import logging
-import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import TypeAlias
@@ -14,22 +13,15 @@ from typing import TypeAlias
 from aiohttp import hdrs, web
 
 from conch.client.gateway import SERVICE
-from conch.client.triton_grpc import TRACEPARENT
 from conch.gateway import models, openapi, speech
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.bodies import sent
 from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError, api_error
-from conch.gateway.metrics import log_answer
+from conch.gateway.metrics import NOBODY, enter_trace, log_answer
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
-from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-"""Version 00 of the header (W3C Trace Context, 3.2)."""
-NOBODY = "none"
-"""Name of a caller whose key is missing or wrong, for logs and metrics."""
 
 _ELSEWHERE = {
     "/asr": "/v1/audio/transcriptions",
@@ -128,14 +120,6 @@ async def metrics(request: web.Request) -> web.Response:
         body=request.app[GATEWAY].metrics.as_text(),
         headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
     )
-
-
-def enter_trace(headers: Mapping[str, str]) -> str:
-    """Enter the trace that headers name, if any, and return their request id, or a new one."""
-    traceparent = headers.get("traceparent", "")
-    TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
-    sent_id = headers.get("x-request-id", "")
-    return sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
 
 
 @web.middleware

@@ -1,4 +1,4 @@
-"""How much a key may use, and how much uploads may take of this machine."""
+"""How much a key may use, how long a file may be, and what uploads may take of this machine."""
 
 import os
 import time
@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from conch.gateway.errors import overloaded
+from conch.audio.intake import length_of
+from conch.gateway.errors import ApiError, overloaded
 
 CGROUP = Path("/sys/fs/cgroup")
 """Folder of the control group of the container that this process runs in."""
@@ -29,6 +31,15 @@ class Limits:
     audio_s_per_minute: float = 0.0
     """Seconds of audio, of files and of live sessions."""
     streams: int = 0
+
+
+def check_length(file: IO[bytes], max_audio_s: float, param: str = "file") -> None:
+    """Check the length in a file's header; the server checks the audio that it decodes."""
+    seconds = length_of(file) if max_audio_s else None
+    if seconds is not None and seconds > max_audio_s:
+        takes = f"this server takes at most {max_audio_s:g} s"
+        message = f"the {param} has {seconds:.0f} s of audio; {takes}"
+        raise ApiError(413, message, param=param, code="audio_too_long")
 
 
 class Bucket:

@@ -1,15 +1,22 @@
-"""What a gateway reports of its work: metrics for Prometheus, and lines of the access log."""
+"""What a gateway reports of its work: metrics for Prometheus, lines of the access log, traces."""
 
 import logging
+import re
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.registry import Collector
 
+from conch.client.triton_grpc import TRACEPARENT
 from conch.gateway.errors import ApiError
-from conch.wire.access import MAX_ERROR, log_access
+from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
 
+NOBODY = "none"
+"""Name of a caller whose key is missing or wrong, for logs and metrics."""
+_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""Version 00 of the header (W3C Trace Context, 3.2)."""
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -70,6 +77,14 @@ class GatewayMetrics:
 
     def as_text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def enter_trace(headers: Mapping[str, str]) -> str:
+    """Enter the trace that headers name, if any, and return their request id, or a new one."""
+    traceparent = headers.get("traceparent", "")
+    TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
+    sent_id = headers.get("x-request-id", "")
+    return sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
 
 
 def log_answer(

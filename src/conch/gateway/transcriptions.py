@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import IO
 
 from aiohttp import web
 
-from conch.audio.intake import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import Request, StoredFile
 from conch.gateway import file_answer, file_request
@@ -16,6 +14,7 @@ from conch.gateway.doors import TRANSCRIPTIONS
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
+from conch.gateway.limits import check_length
 from conch.gateway.servers import recognition_request
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS
@@ -71,18 +70,6 @@ async def _answered(
             await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
             work = _TranscriptionAnswer(request, form, fields)
             return await (work.stream() if fields.is_streamed else work.answer())
-
-
-def check_length(file: IO[bytes], max_audio_s: float, param: str = "file") -> None:
-    """Check the length in a file's header; the server checks the audio that it decodes."""
-    seconds = length_of(file) if max_audio_s else None
-    if seconds is not None and seconds > max_audio_s:
-        raise ApiError(
-            413,
-            f"the file has {seconds:.0f} s of audio; this server takes at most {max_audio_s:g} s",
-            param=param,
-            code="audio_too_long",
-        )
 
 
 class _TranscriptionAnswer:

@@ -15,11 +15,10 @@ from multidict import CIMultiDict
 from conch.client.aio import timeout
 from conch.client.triton_grpc import LARGE_BYTES
 from conch.gateway.access import caller_with, secret_in
-from conch.gateway.app import NOBODY, enter_trace
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
-from conch.gateway.metrics import log_answer
+from conch.gateway.metrics import NOBODY, enter_trace, log_answer
 from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
 

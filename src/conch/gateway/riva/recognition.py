@@ -16,6 +16,7 @@ from conch.client import AsyncClient
 from conch.client.aio import timeout
 from conch.gateway.errors import ApiError, invalid, overloaded
 from conch.gateway.held import charged_updates, held, live_session_of
+from conch.gateway.limits import check_length
 from conch.gateway.live_audio import LiveFrames, Samples
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
@@ -25,7 +26,6 @@ from conch.gateway.riva.recognition_config import CONTAINERS, RAW, RecognitionSe
 from conch.gateway.servers import SessionClient, recognition_request
 from conch.gateway.session_stream import LiveSegment
 from conch.gateway.state import Gateway
-from conch.gateway.transcriptions import check_length
 from conch.wire.errors import OptionError, TranscriptionError, from_wire
 from conch.wire.joining import num_words, separator
 from conch.wire.options import RecognitionOptions
