@@ -44,6 +44,9 @@ class WordCounts:
             yield {"WORDS": number[np.newaxis]}
         record.called(calls.stages)
 
+    async def begin(self) -> None:
+        pass
+
     async def close(self, timeout_s: float) -> None:
         self.counted = 0
 

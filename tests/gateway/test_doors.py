@@ -22,12 +22,13 @@ def test_names_and_addresses_are_those_of_one_door() -> None:
 
 def test_every_address_that_takes_something_is_a_door() -> None:
     app = make_app(Gateway(GatewayConfig()))
+    paths = make_document()["paths"]
     posts = {
         str(route.resource.canonical)
         for route in app.router.routes()
         if route.method == "POST" and route.resource is not None
     }
-    paths = make_document()["paths"]
+    posts = {path for path in posts if "requestBody" in paths[path]["post"]}
     sockets = {
         path
         for path, methods in paths.items()

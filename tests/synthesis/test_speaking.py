@@ -32,6 +32,7 @@ class Components:
     def __init__(self, tokens_of_letter: int = 1) -> None:
         self.calls: list[str] = []
         self.texts: list[str] = []
+        self.acoustic_inputs: list[dict[str, Any]] = []
         self.tokens_of_letter = tokens_of_letter
         self.is_gone = False
         self.lacking: set[str] = set()
@@ -54,6 +55,7 @@ class Components:
         }
 
     def acoustic(self, inputs):
+        self.acoustic_inputs.append(inputs)
         tokens = len(inputs["tokens"])
         frames = np.arange(tokens * FRAMES_OF_LETTER, dtype=np.float32)
         durations = np.full(tokens, FRAMES_OF_LETTER, np.int32)
@@ -72,7 +74,16 @@ class Components:
         is_voice = "embedding" in inputs and inputs["embedding"].shape == (3,)
         assert is_voice or len(inputs["waveform"]) == 4 * 16_000
         style = b"am_adam:0.4,bm_lewis:0.6" if is_voice else b"af_sky:1.0"
-        return {"style": np.array([style], np.object_), "similarity": np.full(1, 0.5, np.float32)}
+        return {
+            "style": np.array([style], np.object_),
+            "pitch": np.full(1, 1.1, np.float32),
+            "embedding": np.array([0.6, 0.8], np.float32),
+        }
+
+    def speaker_embedding(self, inputs):
+        pieces = len(inputs["starts"])
+        assert inputs["ends"].max() <= len(inputs["waveform"])
+        return {"embeddings": np.repeat(np.array([[0, 2]], np.float32), pieces, axis=0)}
 
     async def is_loaded(self, model):
         return model not in self.lacking
@@ -214,12 +225,16 @@ def test_a_recording_is_a_voice_that_is_found_once() -> None:
     known = option_of([{"name": "Ann", "embedding": np.ones(3, np.float32)}])
     voiced = []
     for reference in (recorded, known, recorded):
-        request = message(b"Hi.", reference=reference)
+        request = message(b"Hello there.", reference=reference)
         *_, end = asyncio.run(answers(made, components, request))
         voiced.append((spoken_of(end).voice, spoken_of(end).similarity))
-    assert voiced == [("af_sky:1.0", 0.5), ("am_adam:0.4,bm_lewis:0.6", 0.5), ("af_sky:1.0", 0.5)]
+    # What is spoken is compared, not the mix.
+    assert voiced == [("af_sky:1.0", 0.8), ("am_adam:0.4,bm_lewis:0.6", 0.8), ("af_sky:1.0", 0.8)]
+    assert all(item["pitch"] == np.float32(1.1) for item in components.acoustic_inputs)
+    *_, end = asyncio.run(answers(made, components, message(b"Hi.", reference=recorded)))
+    assert spoken_of(end).similarity is None  # it is too short
     assert components.calls.count("voice_style") == 2
-    assert components.calls.count("kokoro_acoustic") == 3
+    assert components.calls.count("kokoro_acoustic") == 4
     with pytest.raises(AudioError, match=r"option 'reference': .*20 s"):
         request = message(b"Hi.", reference=option_of([{"name": "Ann", "audio": wav(21)}]))
         asyncio.run(answers(made, components, request))

@@ -1,7 +1,6 @@
 from typing import Any
 
-from conch.families.kokoro.likeness import VoiceStyle
-from conch.families.speakers.weights import SpeakersConfig
+from conch.families.kokoro.likeness import VoiceStyle, VoiceStyleConfig
 from conch.triton import read_parameters, respond, settled
 
 
@@ -9,7 +8,7 @@ class TritonPythonModel:
     """Which voice is like this one?"""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(VoiceStyle(read_parameters(SpeakersConfig, args)))
+        self.component = settled(VoiceStyle(read_parameters(VoiceStyleConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

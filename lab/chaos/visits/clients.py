@@ -18,6 +18,7 @@ DIALECTS: Mapping[str, Client] = {
 """Clients of doors that speak otherwise than others of their transport, by name."""
 CLIENTS: Mapping[tuple[str, str], Client] = {
     ("http", "file"): http_visits.file_visit,
+    ("http", "recordings"): http_visits.voice_visit,
     ("http", "text"): http_visits.text_visit,
     ("http", "transcript"): http_visits.transcript_visit,
     ("http", "settings"): http_visits.secret_visit,

@@ -10,12 +10,16 @@ from lab.chaos.answers import Answer, error_in
 from lab.chaos.visits.sent import Sent
 
 
-async def file_visit(address: str, door: Door, sent: Sent) -> Answer:
+async def voice_visit(address: str, door: Door, sent: Sent) -> Answer:
+    return await file_visit(address, door, sent, "audio_sample")
+
+
+async def file_visit(address: str, door: Door, sent: Sent, field: str = "file") -> Answer:
     form = aiohttp.FormData()
     for name, value in sent.options.items():
         form.add_field(name, as_text(value))
     parts = (part if isinstance(part, bytes) else as_text(part).encode() for part in sent.parts)
-    form.add_field("file", b"".join(parts), filename="speech.wav", content_type="audio/wav")
+    form.add_field(field, b"".join(parts), filename="speech.wav", content_type="audio/wav")
     return await _answer(address, door, sent, form)
 
 

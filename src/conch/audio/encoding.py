@@ -28,6 +28,7 @@ _CODECS = {
     "aac": ("adts", "aac", "fltp", 64_000),
 }
 """Container, codec, format of its samples, and bits per second."""
+FITTED_COMMENT = "synthetic speech by a voice that is fitted to recordings of a person"
 _PAGE_US = "100000"
 """Longest page of Ogg in microseconds: FFmpeg's own is a second, which a listener would wait."""
 
@@ -47,8 +48,12 @@ def wav_header(
 class Encoder:
     """Encodes the samples of one audio; `write` may return bytes later, and `finish` the rest."""
 
-    def __init__(self, format: str, rate: int, made_rate: int) -> None:
-        """Encode samples of `made_rate` Hz at `rate` Hz; `format` is one of CONTENT_TYPES."""
+    def __init__(self, format: str, rate: int, made_rate: int, *, is_fitted: bool = False) -> None:
+        """Encode samples of `made_rate` Hz at `rate` Hz; `format` is one of CONTENT_TYPES.
+
+        MP3, Opus and FLAC say in a comment if the voice imitates a person.
+        """
+        self._comment = FITTED_COMMENT if is_fitted else ""
         self._resampler: Any = None
         if rate != made_rate:
             import soxr
@@ -92,6 +97,8 @@ class Encoder:
         options = {"page_duration": _PAGE_US} if container == "ogg" else {}
         file = SimpleNamespace(write=self._sink.write)  # FFmpeg can only append to it
         self._container = av.open(file, "w", format=container, options=options)
+        if self._comment:
+            self._container.metadata["comment"] = self._comment
         self._stream: Any = self._container.add_stream(codec, rate=self._rate, layout="mono")
         if bits:
             self._stream.bit_rate = bits

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from conch.families import traits
-from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 from conch.wire.errors import ConfigError
 from conch.wire.named_models import component_of
 
@@ -90,7 +90,13 @@ def own_components() -> OwnComponents:
         )
         for name, component in traits().items()
     }
-    return {**dict.fromkeys((*ENTRY_POINTS, *SYNTHESIS), Traits()), **declared}
+    return {**dict.fromkeys((*ENTRY_POINTS, *SYNTHESIS, FITTING), Traits()), **declared}
+
+
+def components_alone() -> OwnComponents:
+    """Return those that are no entry points, whose calls wait for the requests of others."""
+    entry_points = {*ENTRY_POINTS, *SYNTHESIS, FITTING}
+    return {name: item for name, item in own_components().items() if name not in entry_points}
 
 
 def with_copies(own: OwnComponents, served: Iterable[str]) -> OwnComponents:

@@ -1,6 +1,5 @@
 """Limits, failover and metrics of a process, shared by all of its requests."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 
 from conch.bls.admission import Admission
@@ -10,7 +9,7 @@ from conch.bls.concurrency import ConcurrencyLimits, WithoutWaiting
 from conch.bls.config import BlsConfig, OwnComponents
 from conch.bls.failover import Failover, OnDemand
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
-from conch.families import VOICES
+from conch.families import own_voices
 from conch.wire.entry_points import Health
 from conch.wire.named_models import named_models
 
@@ -50,8 +49,8 @@ class Runtime:
     def health(self) -> Health:
         """Return the components that are away or on demand, and the named models."""
         on_demand = tuple(self.failover.on_demand)
-        voices = (os.environ[VOICES],) if VOICES in os.environ else ()
-        return Health(tuple(self.failover.away), on_demand, tuple(sorted(self.named)), voices)
+        named = tuple(sorted(self.named))
+        return Health(tuple(self.failover.away), on_demand, named, own_voices())
 
     def calls(
         self,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from conch.audio.encoding import CONTENT_TYPES, wav_header
+from conch.cli import fit
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
 from conch.cli.server import HEADERS, URL, headers_of, server_for_voice
@@ -23,8 +24,9 @@ from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Address, Endpoint
 from conch.client.gateway import is_gateway, voices_of
 from conch.client.speech import IN_PARTS
-from conch.families import add_voices, all_families, traits
+from conch.families import add_voices, all_families, fitted_voices, likening, traits
 from conch.families.family import AddedVoice, Voice
+from conch.families.fitted_voices import VARIABLE, spoken_voices
 from conch.packaged import install
 from conch.whole import whole_file
 from conch.wire.errors import ConchError, OptionError, ServerError
@@ -86,7 +88,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "voices",
         list_voices,
         help="list the voices that speak texts",
-        usage="%(prog)s [--url URL] [--piper FOLDER] [like FILE|NAME] ...",
+        usage="%(prog)s [--url URL] [--piper FOLDER] [like | fit | stop | remove] ...",
     )
     add_flags(voices, VOICES_FLAGS + HEADERS)
     commands = voices.add_subparsers(metavar="COMMAND", prog="conch voices")
@@ -99,6 +101,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE|NAME",
         help="a recording of 3 to 20 s, or a voice of conch speakers add",
     )
+    fit.add_parsers(commands)
     # What stands in front of the command holds.
     before = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
     add_flags(like, URL + HEADERS, **before)
@@ -117,6 +120,8 @@ def list_voices(args: argparse.Namespace) -> int:
         return 0
     for added in added_by(args.piper):
         print(line_of(added))
+    for line in fit.lines_of([item.shown for item in fitted_voices.all_stored()]):
+        print(line)
     for family in all_families():
         for synthesizer in family.synthesizers:
             package = traits()[synthesizer.acoustic].package
@@ -162,6 +167,7 @@ def run_like(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     if args.piper and args.url:
         raise UsageError("--piper is for a server that this command starts, and --url names one")
+    add_voices(spoken_voices(likening(), {VARIABLE: "1"}))
     headers, added = headers_of(args), added_by(args.piper)
     options = {"format": format_of(args), **given_options(args, fields(SynthesisOptions))}
     if added and not options.keys() & {"voice", "reference"}:

@@ -105,8 +105,10 @@ FLAGS = """
                                   NAME.onnx.json of each
 --also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
                                   them; no name chooses a decoder
---voices-from-recordings          let requests for speech name a recording whose voice they want:
-                                  you have the consent of whoever is heard
+--voices-from-recordings          fit voices to recordings, and let requests for speech name a
+                                  recording whose voice they want: you have the consent of whoever
+                                  is heard
+--voice-consent SENTENCE          fit a voice only with a recording of the person who says this
 --tritonserver PATH               the server to run (default: from PATH, else from the
                                   nvidia-pytriton wheel)
 --startup-timeout SECONDS=120     time for the models of the start to load
@@ -133,7 +135,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "metrics_port": int,
         "startup_timeout": float,
     }
-    add_flags(parser, FLAGS + WEIGHTS, model_config="", models="", **NO_WEIGHTS, **types)
+    none = dict.fromkeys(("model_config", "models", "voice_consent"), "")
+    add_flags(parser, FLAGS + WEIGHTS, **none, **NO_WEIGHTS, **types)
     add_log_flags(parser)
     add_gateway_flags(parser, "--gateway")
     parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
@@ -177,7 +180,7 @@ def _make_server(
     also_as = () if args.also_as is None else map(str.strip, args.also_as.split(","))
     same = (
         *("host", "http_port", "grpc_port", "metrics_port", "tritonserver", "model_config"),
-        *("open_components", "log_level", "voices_from_recordings"),
+        *("open_components", "log_level", "voices_from_recordings", "voice_consent"),
     )
     config = ServerConfig(
         weights=weights,

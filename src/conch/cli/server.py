@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from conch.catalogue.models import KINDS, components_chosen, detect, find
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.endpoint import CA_VARIABLE, Address, request_headers
 from conch.families import likening, rescorers
-from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+from conch.families.speakers import EMBEDDING
+from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 from conch.wire.errors import ConfigError, OptionError, ServerError
 from conch.wire.formats import with_options_of
 from conch.wire.needs import components_to_serve
@@ -150,8 +152,22 @@ def server_for_voice(
     config = ServerConfig(
         models=(*SYNTHESIS, *synthesizer.components, *more),
         weights=weights,
-        voices_from_recordings=bool(options.reference),
+        voices_from_recordings=bool(options.reference) or synthesizer.is_fitted,
     )
+    with _started(config) as started_url:
+        yield started_url
+
+
+@contextmanager
+def server_that_fits(url: str | None) -> Iterator[str]:
+    """Yield `url`; without one start a server that fits voices, yield its gRPC URL, and end it."""
+    if url is not None:
+        yield url
+        return
+    # Whoever gives recordings to his own server answers for them.
+    by = likening()
+    others = (FITTING, *by.components, by.voice_style, by.gradient, EMBEDDING.name)
+    config = replace(config_for([{}], others=others), voices_from_recordings=True)
     with _started(config) as started_url:
         yield started_url
 

@@ -15,6 +15,8 @@ from conch.client.live import RESUME_S, AsyncLiveStream
 from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
 from conch.client.triton_grpc import GrpcTransport
 from conch.client.triton_http import HttpTransport
+from conch.client.voices import File, fitting_request, voice_of, voices_of
+from conch.families.fitted_voices import FittedVoice
 from conch.wire.entry_points import SYNTHESIS, Health
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
@@ -29,6 +31,9 @@ class Transport(Protocol):
 
     async def infer(self, request: tensors.Request) -> list[Transcript]:
         """Send a request and return a transcript of each audio."""
+
+    async def ask(self, request: tensors.Request) -> bytes:
+        """Send a request of another kind, and return the text of its answer."""
 
     def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         """Send a request of one audio; yield every part of the answer as it arrives.
@@ -336,6 +341,61 @@ class AsyncClient:
             ConchError: the server cannot be reached, is late, or has no such answer.
         """
         return await (await self._connected(timeout_s)).health(model, timeout_s)
+
+    async def fit_voice(
+        self,
+        /,
+        name: str,
+        files: Sequence[File],
+        *,
+        minutes: int = 10,
+        consent: File | None = None,
+        timeout_s: float | None = None,
+    ) -> FittedVoice:
+        """Begin to fit a voice to recordings of one person; return it as it is then.
+
+        The server works on it for `minutes` at most, also without this client; `fitted_voice` says
+        how far it is. Once its `curve` has a point, `voice=name` speaks with it.
+
+        Args:
+            name: Name of the new voice.
+            files: 3 to 50 audio files: paths, or names and bytes.
+            minutes: Most minutes of work, 1 to 120.
+            consent: Recording of the sentence that the server may ask for.
+            timeout_s: Seconds until the client gives up.
+
+        Raises:
+            OptionError: the server fits no voices, the name is taken, or `minutes` is wrong.
+            AudioError: a file is no recording of one person, or of another person than the rest.
+            ConchError: one of the reasons of `transcribe`.
+        """
+        asked = partial(self._voice, "start", name, timeout_s, minutes=minutes)
+        return await asked(files=files, consent=consent)
+
+    async def fitted_voice(self, /, name: str, *, timeout_s: float | None = None) -> FittedVoice:
+        """Return a fitted voice, which may be in work; raise an OptionError if there is none."""
+        return await self._voice("get", name, timeout_s)
+
+    async def stop_fitting(self, /, name: str, *, timeout_s: float | None = None) -> FittedVoice:
+        """End the work on a voice, which is kept as it is."""
+        return await self._voice("stop", name, timeout_s)
+
+    async def remove_voice(self, /, name: str, *, timeout_s: float | None = None) -> FittedVoice:
+        """Delete a fitted voice, also one in work; return what it was."""
+        return await self._voice("remove", name, timeout_s)
+
+    async def fitted_voices(self, /, *, timeout_s: float | None = None) -> list[FittedVoice]:
+        """Return the fitted voices, also those in work, the oldest first."""
+        within_s = self._timeout_s if timeout_s is None else timeout_s
+        transport = await self._connected(within_s)
+        return voices_of(await transport.ask(fitting_request("list", within_s)))
+
+    async def _voice(
+        self, action: str, name: str, timeout_s: float | None, **more: Any
+    ) -> FittedVoice:
+        within_s = self._timeout_s if timeout_s is None else timeout_s
+        request = await asyncio.to_thread(fitting_request, action, within_s, name, **more)
+        return voice_of(await (await self._connected(within_s)).ask(request))
 
     async def infer(self, request: tensors.Request) -> Transcript:
         """Send a request that is made already, of one audio or of one chunk."""

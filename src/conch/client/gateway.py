@@ -26,6 +26,7 @@ from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.gateway_live import EVENTS, GatewayEvent, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
+from conch.client.voices import http_of
 from conch.families.family import Voice
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS, Health
 from conch.wire.errors import DeadlineError, ServerError, UnreachableError, from_answer, from_error
@@ -195,6 +196,25 @@ class GatewayTransport:
                 yield speech_of_event(event, str(request.parameters.get("format", "pcm_f32")))
                 if event.type == "speech.audio.done":
                     return
+
+    async def ask(self, request: tensors.Request) -> bytes:
+        import aiohttp
+
+        method, path, fields, files = http_of(request)
+        form = aiohttp.FormData(default_to_multipart=True) if files else None
+        if form is not None:
+            for name, value in fields.items():
+                form.add_field(name, tensors.text_of(value))
+            for field, name, data in files:
+                form.add_field(field, data, filename=name)
+        async with (
+            explained(self._endpoint, request.timeout_s),
+            self._session.request(
+                method, f"{self._endpoint}{path}", data=form, allow_redirects=False
+            ) as answer,
+        ):
+            await self._check(answer)
+            return bytes(await answer.read())
 
     async def health(self, model: str, timeout_s: float) -> Health:
         raise ServerError(f"{self._endpoint} is a gateway, which has no list of components")

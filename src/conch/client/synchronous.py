@@ -197,6 +197,16 @@ class Client:
     """Speak a text, and return all of its audio; see `AsyncClient.synthesize`."""
     synthesize_stream = _blocking(AsyncClient.synthesize_stream, Portal.each)
     """Yield the audio of a text piece by piece; see `AsyncClient.synthesize_stream`."""
+    fit_voice = _blocking(AsyncClient.fit_voice, Portal.run)
+    """Begin to fit a voice to recordings; see `AsyncClient.fit_voice`."""
+    fitted_voice = _blocking(AsyncClient.fitted_voice, Portal.run)
+    """Return a fitted voice; see `AsyncClient.fitted_voice`."""
+    fitted_voices = _blocking(AsyncClient.fitted_voices, Portal.run)
+    """Return the fitted voices; see `AsyncClient.fitted_voices`."""
+    stop_fitting = _blocking(AsyncClient.stop_fitting, Portal.run)
+    """End the work on a voice; see `AsyncClient.stop_fitting`."""
+    remove_voice = _blocking(AsyncClient.remove_voice, Portal.run)
+    """Delete a fitted voice; see `AsyncClient.remove_voice`."""
     live = _blocking(AsyncClient.live, LiveStream)
     """Open a live stream; see `AsyncClient.live`."""
     is_ready = _blocking(AsyncClient.is_ready, Portal.run)

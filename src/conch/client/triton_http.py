@@ -31,6 +31,10 @@ class HttpTransport:
     async def infer(self, request: tensors.Request) -> list[Transcript]:
         return await tensors.transcripts(await self._result(request), request.num_rows)
 
+    async def ask(self, request: tensors.Request) -> bytes:
+        result = await self._result(request)
+        return bytes(result.item()) if result is not None else b""
+
     async def health(self, model: str, timeout_s: float) -> Health:
         return tensors.health_of(await self._result(tensors.health_request(model, timeout_s)))
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from conch.families.family import (
     Rewriter,
     Synthesizer,
 )
+from conch.families.fitted_voices import spoken_voices
 from conch.families.funasr import FAMILY as FUNASR
 from conch.families.hibari import FAMILY as HIBARI
 from conch.families.inverse_normalizer import FAMILY as INVERSE_NORMALIZER
@@ -119,9 +120,21 @@ def add_voices(text: str) -> None:
         _ADDED[added.name] = added.spoken_by(synthesizers()[added.synthesizer])
 
 
+def replace_voices(texts: Iterable[str]) -> None:
+    """Let this process know the voices of `add_voices` in these texts, and no others."""
+    _ADDED.clear()
+    for text in texts:
+        add_voices(text)
+
+
+def own_voices() -> tuple[str, ...]:
+    """Return the voices of this server that are in no declaration, as `add_voices` takes them."""
+    return os.environ.get(VOICES, "[]"), spoken_voices(likening())
+
+
 def likening() -> Synthesizer:
     """Return the synthesizer that imitates the voice of a recording."""
-    return next(item for item in voices().values() if item.voice_style)
+    return next(item for item in synthesizers().values() if item.voice_style)
 
 
 def voices_that_stand_for() -> Mapping[str, str]:

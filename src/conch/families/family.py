@@ -273,8 +273,12 @@ class Synthesizer:
     """Whether `NAME#SPEAKER` is a value too, for voices of several speakers."""
     voice_style: str = ""
     """Component that finds its voice for a recording; empty for none."""
+    gradient: str = ""
+    """Component that says how a voice gets more like a recording; empty for none."""
     mixes: bool = False
     """Whether voices can be mixed."""
+    is_fitted: bool = False
+    """Whether its voice imitates a person: what it speaks has a mark."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
     """Voices by further values of the option `voice`, which others know: those that mean the
     default voice on a server without the synthesizer's components."""
@@ -298,6 +302,8 @@ class AddedVoice:
     frame_samples: int
     context: int
     """Frames on each side of a stretch on which its sound depends."""
+    is_fitted: bool = False
+    """Whether it imitates a person."""
 
     def spoken_by(self, declared: Synthesizer) -> Synthesizer:
         """Return its synthesizer, from the one declared for all such voices."""
@@ -309,6 +315,7 @@ class AddedVoice:
             frame_samples=self.frame_samples,
             frames_before=self.context,
             frames_after=self.context,
+            is_fitted=self.is_fitted,
         )
 
 

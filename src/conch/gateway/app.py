@@ -13,10 +13,10 @@ from typing import TypeAlias
 from aiohttp import hdrs, web
 
 from conch.client.gateway import SERVICE
-from conch.gateway import models, openapi, speech
+from conch.gateway import models, openapi, voices
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.bodies import sent
-from conch.gateway.doors import DOORS
+from conch.gateway.doors import DOORS, VOICES
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.metrics import NOBODY, enter_trace, log_answer
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
@@ -61,7 +61,10 @@ def make_app(gateway: Gateway) -> web.Application:
     app.add_routes(
         [
             *(web.route(door.method, door.address, door.answer) for door in doors),
-            web.get("/v1/audio/voices", speech.list_voices),
+            web.get(VOICES.address, voices.list_voices),
+            web.get(f"{VOICES.address}/{{name}}", voices.get_voice),
+            web.post(f"{VOICES.address}/{{name}}/stop", voices.stop_fitting),
+            web.delete(f"{VOICES.address}/{{name}}", voices.remove_voice),
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),
             web.get("/v1/options", openapi.list_options),

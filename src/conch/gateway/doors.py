@@ -20,7 +20,9 @@ class Door:
     """gRPC and TCP have ports of their own: PORTS."""
     address: str
     """Path, full name of a method of gRPC, or name of the work in logs and metrics."""
-    takes: Literal["file", "live audio", "text", "live text", "transcript", "settings"]
+    takes: Literal[
+        "file", "live audio", "text", "live text", "transcript", "settings", "recordings"
+    ]
     """Live content comes while the client speaks or writes, for `max_session_s` at most."""
     answered_by: str
     """The handler, as `module:name` in this package."""
@@ -66,6 +68,7 @@ TRANSLATIONS = Door(
 )
 DIARIZATION = Door("diarization", "http", f"{_AUDIO}/diarization", "file", "transcriptions:diarize")
 SPEECH = Door("speech", "http", f"{_AUDIO}/speech", "text", "speech:speak", MIB)
+VOICES = Door("voices", "http", f"{_AUDIO}/voices", "recordings", "voices:fit_voice")
 FORMAT = Door("format", "http", "/v1/format", "transcript", "format:write", 12 * MIB)
 CLIENT_SECRETS = Door(
     *("secrets", "http", f"{_REALTIME}/client_secrets", "settings"),
@@ -99,7 +102,7 @@ WYOMING_LISTEN = Door(
 WYOMING_SPEAK = Door("wyoming-speak", "tcp", "wyoming synthesize", "live text", _WYOMING, 4 * MIB)
 
 DOORS = (
-    *(TRANSCRIPTIONS, TRANSLATIONS, DIARIZATION, SPEECH, FORMAT, CLIENT_SECRETS, SESSIONS),
+    *(TRANSCRIPTIONS, TRANSLATIONS, DIARIZATION, SPEECH, VOICES, FORMAT, CLIENT_SECRETS, SESSIONS),
     *(REALTIME, LISTEN, SPEAK, RIVA_FILE),
     *(RIVA_STREAM, RIVA_SPEECH, RIVA_SPEAK, WYOMING_LISTEN, WYOMING_SPEAK),
 )

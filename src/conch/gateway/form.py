@@ -7,11 +7,11 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
@@ -31,6 +31,8 @@ AUDIO_FIELDS = ("known_speakers", "known_speaker_references")
 """Fields that are not the file, but may hold audio too, or a list of it: with or without []."""
 MAX_AUDIO_BYTES = 8 * MB
 """All fields with audio, in base64: four references of 30 s take 5 MB."""
+MAX_FILES_BYTES = 128 * MB
+"""All files of a form with several."""
 MAX_FIELDS = 256
 """Fields of a form, with the file."""
 MAX_NAME = 128
@@ -49,6 +51,11 @@ HEADER_BYTES = 16 * 1024
 T = TypeVar("T")
 
 
+class NamedFile(NamedTuple):
+    name: str
+    data: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """The fields of a request."""
@@ -58,12 +65,16 @@ class Form:
     file: IO[bytes]
     """The file; it is gone after the `with` block."""
     digest: str
-    """SHA-256 of the file, in hexadecimal digits."""
+    """SHA-256 of the file or files, in hexadecimal digits."""
+    files: Mapping[str, tuple[NamedFile, ...]] = field(default_factory=dict)
+    """Files of other fields by name, in their order."""
 
 
 @asynccontextmanager
-async def uploaded(request: web.Request) -> AsyncIterator[Form]:
+async def uploaded(request: web.Request, files: Collection[str] = ()) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
+
+    It has a field `file`, or in its place any number of `files`, which stay in memory.
 
     Uploads take as long as their clients like, and many come at once: so files larger than
     MEMORY_BYTES wait on the disk. Without room for a body it is refused before it is read.
@@ -89,13 +100,14 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
             gateway.uploads.taken(size, caller.name, gateway.share) as keep,
             tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
         ):
-            reader = _FormReader(file, most, gateway.config.times, request.content_length or 0)
+            length = request.content_length or 0
+            reader = _FormReader(file, most, gateway.config.times, length, files)
             await reader.read(request)
-            if not file.tell():
+            if not file.tell() and not files:
                 problem = "the file is empty: 0 bytes"
                 raise ApiError(400, problem, param="file", code="invalid_audio")
             keep(file.tell() + reader.audio_bytes)
-            yield Form(reader.fields, file, reader.digest.hexdigest())
+            yield Form(reader.fields, file, reader.digest.hexdigest(), reader.files)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _disk_full(error) from None
@@ -105,7 +117,17 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
 class _FormReader:
     """Reads a form in pieces: its file to the disk, and its other fields to memory."""
 
-    def __init__(self, file: IO[bytes], max_bytes: int, times: Times, length: int) -> None:
+    def __init__(
+        self,
+        file: IO[bytes],
+        max_bytes: int,
+        times: Times,
+        length: int,
+        names: Collection[str],
+    ) -> None:
+        """`names` are the fields with files, in place of `file`."""
+        self._names = names
+        self.files: dict[str, tuple[NamedFile, ...]] = {}
         self._file, self._max_bytes, self._times = file, max_bytes, times
         self._least_rate = max(LEAST_BYTES_PER_S, length / times.upload_s)
         self.digest = hashlib.sha256()
@@ -132,7 +154,7 @@ class _FormReader:
             raise _wrong("a field is not UTF-8") from None
         except (ValueError, HttpProcessingError, web.RequestPayloadError) as error:
             raise _wrong(f"the form is damaged: {problem_of(error)}") from None
-        if not self._has_file:
+        if not self._has_file and not self._names:
             raise _wrong("the form has no field 'file'", "file", code="missing_file")
 
     async def _read_part(self, part: Any) -> None:
@@ -142,6 +164,15 @@ class _FormReader:
         if len(name) > MAX_NAME:
             limit = f"the name of a field takes at most {MAX_NAME} characters"
             raise _wrong(f"{limit}; sent: {len(name)}")
+        if name.removesuffix("[]") in self._names:
+            room = min(MAX_FILES_BYTES, self._max_bytes) - self.audio_bytes
+            problem = _wrong(f"the files have more than {MAX_FILES_BYTES // MB} MB", name)
+            data = b"".join([piece async for piece in self._pieces(part, room, problem)])
+            self.audio_bytes += len(data)
+            self.digest.update(data)
+            file = NamedFile(part.filename or name, data)
+            self.files[name] = (*self.files.get(name, ()), file)
+            return
         if name == "file":
             if self._has_file:
                 raise _wrong("send one file in each request", "file")

@@ -17,6 +17,7 @@ from multidict import MultiDict
 
 import conch
 from conch.families import decoders, takers
+from conch.families.fitted_voices import FittedVoice
 from conch.gateway import file_request, voicing
 from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION
@@ -88,7 +89,7 @@ def make_document() -> Schema:
             operation["operationId"] = name.replace(" ", "_").lower()
             operation["responses"]["default"] = {"$ref": "#/components/responses/Error"}
     schemas = document["components"]["schemas"]
-    schemas |= _schemas_of(Transcript, Option, Component, FormatRequest, Spoken)
+    schemas |= _schemas_of(Transcript, Option, Component, FormatRequest, Spoken, FittedVoice)
     # What to_json adds to the fields.
     best = {"type": "string", "description": "The best candidate."}
     for name in ("Transcript", "Segment"):

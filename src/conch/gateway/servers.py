@@ -12,7 +12,7 @@ from conch.client import AsyncClient, tensors
 from conch.client.live import AsyncLiveStream, Infer
 from conch.client.poison import Losses
 from conch.client.tensors import UnavailableError
-from conch.families import add_voices
+from conch.families import replace_voices
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import (
     ConchError,
@@ -65,6 +65,8 @@ class Server:
         self._state = ""  # what the log said last
         self.away: tuple[str, ...] = ()
         """Components that have died, hang or are being replaced, without those of options."""
+        self.voices: tuple[str, ...] = ()
+        """Further voices there, as `conch.families.add_voices` takes them."""
         self.models: tuple[str, ...] = ()
         """Values of the option `model` there."""
         self._answered_at = time.monotonic()
@@ -111,8 +113,7 @@ class Server:
             health = await self.client.health(timeout_s=READY_TIMEOUT_S)
             away = tuple(name for name in health.away if component_of(name) in _OF_PATHS)
             self.models = health.models
-            for voices in health.voices:
-                add_voices(voices)
+            self.voices = health.voices
         except DeadlineError:
             # Triton reports a hung model as ready. A busy one may be late.
             is_late = time.monotonic() - self._answered_at > SILENT_S
@@ -170,6 +171,11 @@ class Servers:
     def away(self) -> tuple[str, ...]:
         """Components that are away from the ready server that lacks fewest."""
         return min((item.away for item in self._servers if item.is_ready), key=len, default=())
+
+    @property
+    def clients(self) -> list[AsyncClient]:
+        """The clients of the ready servers."""
+        return [server.client for server in self._servers if server.is_ready]
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -273,6 +279,7 @@ class Servers:
 
     async def _look(self) -> None:
         await asyncio.gather(*(server.look() for server in self._servers))
+        replace_voices(voices for server in self._servers for voices in server.voices)
         if self.is_ready:
             self._ready_at = time.monotonic()
 

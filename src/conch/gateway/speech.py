@@ -1,4 +1,4 @@
-"""`POST /v1/audio/speech` and `GET /v1/audio/voices`: a text as audio, from its first chunk on."""
+"""`POST /v1/audio/speech`: a text as audio, from its first chunk on."""
 
 import base64
 import hashlib
@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +19,7 @@ from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
-from conch.gateway.voicing import FORMATS, Voicing, counted, encoded, served_voices
+from conch.gateway.voicing import FORMATS, Voicing, counted, encoded
 from conch.wire.errors import ConchError, TextError
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 
@@ -89,13 +89,6 @@ def _voice(sent: Any) -> str | None:
     if name is not None and not isinstance(name, str):
         raise invalid("voice", f"voice takes the name of a voice; sent: {sent!r:.80}")
     return name
-
-
-async def list_voices(request: web.Request) -> web.Response:
-    """Answer with the voices that the server speaks, the default first."""
-    voices = await served_voices(request.app[GATEWAY])
-    objects = [{"id": voice.name, **asdict(voice)} for voice in voices]
-    return web.json_response({"object": "list", "voices": objects})
 
 
 async def speak(request: web.Request) -> web.StreamResponse:

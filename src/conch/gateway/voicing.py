@@ -42,16 +42,19 @@ class Voicing:
     voice: str
     rate: int
     """Hz of the audio."""
+    is_fitted: bool = False
+    """Whether the voice imitates a person."""
 
     @classmethod
     def parse(cls, options: Mapping[str, Any], format: str) -> "Voicing":
         """Return what options ask for; raise an OptionError for a wrong one."""
         parsed = SynthesisOptions.parse({**options, "format": format})
-        rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
-        return cls({**options, "format": "pcm_f32"}, format, parsed.voice, rate)
+        by = synthesizer_of(parsed.voice)
+        rate = parsed.sample_rate or by.sample_rate
+        return cls({**options, "format": "pcm_f32"}, format, parsed.voice, rate, by.is_fitted)
 
     def encoder(self) -> Encoder:
-        return Encoder(self.format, self.rate, self.rate)
+        return Encoder(self.format, self.rate, self.rate, is_fitted=self.is_fitted)
 
 
 async def counted(

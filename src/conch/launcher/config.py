@@ -66,8 +66,10 @@ class ServerConfig:
     """Whether any client of the ports may call the components, not only `speech`: for tests and
     benchmarks of components."""
     voices_from_recordings: bool = False
-    """Whether requests for speech may have the recording of a voice, the option `reference`: for
-    those who have the consent of whoever is heard."""
+    """Whether voices may be fitted to recordings, and requests for speech may have the recording of
+    a voice, the option `reference`: for those who have the consent of whoever is heard."""
+    voice_consent: str = ""
+    """Sentence that a person must speak before a voice is fitted; empty for none."""
     host: str = "127.0.0.1"
     """Address or name that the three ports listen on; 0.0.0.0 for every interface."""
     http_port: int = 0

@@ -13,7 +13,7 @@ from conch.launcher.endpoints import Endpoints
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
 from conch.launcher.variants import components_with_weights, overruled
-from conch.wire.entry_points import ENTRY_POINTS, OnDemandSettings
+from conch.wire.entry_points import ENTRY_POINTS, FITTING, OnDemandSettings
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
 from conch.wire.needs import components_to_serve
@@ -38,15 +38,17 @@ def with_weights(config: ServerConfig) -> ServerConfig:
     for model, remedy in lacking.items():
         if model in config.models:
             raise ServerError(f"model {model} cannot be loaded: {remedy}")
-    others = overruled(config)
-    if not (lacking or others) or config.models or config.callers_models:
+    names = set(model_names(repositories))
+    unasked = set() if config.voices_from_recordings else {FITTING}
+    left_out = names.intersection({*lacking, *overruled(config), *unasked})
+    if not left_out or config.models or config.callers_models:
         return config
     known = optional()
     for model, remedy in lacking.items():
         if known[model].is_of_user:
             continue
         LOGGER.info("model %s is left out: %s", model, remedy)
-    return replace(config, models=set(model_names(repositories)) - {*lacking, *others})
+    return replace(config, models=names - left_out)
 
 
 def without_weights(

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
+from conch.families import fitted_voices
+from conch.families.fitted_voices import CONSENT_VARIABLE
 from conch.launcher.admin import with_component_key
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import require_free, resolve_host
@@ -73,6 +75,8 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     environment = server_environment(backend.stub if backend else None)
     environment = with_component_key(environment, component_key)
     environment = trace_environment(config.extra_args, environment) | voices_environment(config)
+    if config.voices_from_recordings:
+        environment |= {fitted_voices.VARIABLE: "1", CONSENT_VARIABLE: config.voice_consent}
     later: tuple[str, ...] = ()
     if not config.callers_models:
         environment[CODE_VARIABLE] = str(CODE)

@@ -20,10 +20,9 @@ from conch.launcher.logs import LOGGER
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
 from conch.launcher.variants import with_aliases, with_chosen_weights, with_named_models
-from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
-from conch.wire.synthesis import REFERENCES
 
 PORT_ATTEMPTS = 5
 """Start attempts, each on other ports, before a lost port is an error."""
@@ -218,10 +217,9 @@ class TritonServer:
             )
             LOGGER.debug("starting %s", " ".join(without_keys(command)))
             on_demand = settings_for(preparation.on_demand, endpoints).to_environment()
-            references = {REFERENCES: "1"} if self.config.voices_from_recordings else {}
             process = self._process = ServerProcess(
                 command,
-                {**preparation.environment, **on_demand, **references},
+                {**preparation.environment, **on_demand},
                 workspace,
                 least_level=self.config.level,
             )
@@ -283,7 +281,7 @@ class TritonServer:
         keeper = Keeper(
             process.processes,
             endpoints,
-            entry_points=(*ENTRY_POINTS, *SYNTHESIS, *self.config.also_as),
+            entry_points=(*ENTRY_POINTS, *SYNTHESIS, FITTING, *self.config.also_as),
             load_timeout_s=self.config.startup_timeout_s,
             heals=self.heals,
             first=self._first_stubs,

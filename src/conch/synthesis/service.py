@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import soxr
 
 from conch.audio.encoding import Encoder
 from conch.audio.recording import file_recording
@@ -23,15 +24,24 @@ from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
-from conch.component import FloatArray
-from conch.families import likening, voices_that_stand_for
+from conch.component import SAMPLE_RATE, FloatArray
+from conch.families import (
+    fitted_voices,
+    likening,
+    own_voices,
+    replace_voices,
+    voices,
+    voices_that_stand_for,
+)
 from conch.families.family import Synthesizer
-from conch.synthesis.speaking import Growth, Speaking
+from conch.families.speakers import EMBEDDING
+from conch.families.speakers.clustering import unit
+from conch.synthesis.recordings import sound_of_pieces
+from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.errors import AudioError, OptionError, TextError
 from conch.wire.known_speakers import KnownSpeaker
 from conch.wire.synthesis import (
     DEFAULT_VOICE,
-    REFERENCES,
     Spoken,
     SpokenSentence,
     SynthesisOptions,
@@ -49,6 +59,8 @@ CHARACTERS_A_SECOND = 15.0
 
 MOST_S = 20.0
 """Longest recording, in seconds."""
+LEAST_HEARD_S, HEARD_S = 0.5, 8.0
+"""Seconds of what is spoken by which its likeness to a recording is measured."""
 KEPT = 256
 """Recordings whose voices are kept, the latest requested ones."""
 
@@ -83,15 +95,20 @@ class SynthesisRequest(RequestHeader):
 
 @dataclass(frozen=True, slots=True)
 class Style:
+    """A voice that is none of the declared ones."""
+
     voice: str
     """Value of the components' parameter `voice`."""
-    similarity: float
+    imitation: Imitation
+    reference: FloatArray | None = None
+    """How the recording of a request sounds; None for a fitted voice."""
 
 
 class Synthesis:
     def __init__(self, config: SynthesisConfig, runtime: Runtime) -> None:
         self._config, self._runtime = config, runtime
-        self._references = References(is_allowed=config.references or REFERENCES in os.environ)
+        allowed = config.references or fitted_voices.VARIABLE in os.environ
+        self._references = References(is_allowed=allowed)
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
@@ -112,6 +129,7 @@ class Synthesis:
         record.mode, record.fields["characters"] = MODE, len(request.text)
         runtime, size = self._runtime, len(request.text.encode())
         with runtime.metrics.answering(REQUESTS, MODE), runtime.admission.arrived(size):
+            replace_voices(own_voices())
             options = SynthesisOptions.parse(request.parameters)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = RecordingTurns(runtime.limits)
@@ -119,7 +137,7 @@ class Synthesis:
             # Of all texts, what will be heard first goes first: see `Speaking`.
             turns.begin((0.0, 0), lambda: True)
             async with calls.limited():
-                style = await self._references.style_of(options, calls)
+                style = _fitted(options.voice) or await self._references.style_of(options, calls)
                 options, synthesizer = await _spoken_by(style, options, calls)
                 await calls.need(synthesizer.components)
                 expected_s = len(request.text) / CHARACTERS_A_SECOND / options.speed
@@ -151,8 +169,13 @@ class Synthesis:
         lead_s = options.lead_ms / 1000
         growth = Growth.of(synthesizer, lead_s if request.is_decoupled else inf)
         due = request.arrived + lead_s
-        speaking = Speaking(request.text, options, synthesizer, calls, growth, due)
-        encoder = Encoder(options.format, rate, synthesizer.sample_rate)
+        imitation = style.imitation if style else None
+        part_options = replace(options, voice=style.voice) if style else options
+        speaking = Speaking(request.text, part_options, synthesizer, calls, growth, due, imitation)
+        likeness = Likeness(style.reference if style else None, synthesizer.sample_rate)
+        is_fitted = synthesizer.is_fitted
+        encoder = Encoder(options.format, rate, synthesizer.sample_rate, is_fitted=is_fitted)
+        similarity: float | None = None
         begun: list[SpokenSentence] = []
         made: list[bytes] = []
         has_answered = False
@@ -165,12 +188,11 @@ class Synthesis:
             if not has_answered:
                 calls.count(FIRST_AUDIO_SECONDS, monotonic() - request.arrived)
             has_answered = True
-            spoken = Spoken(
-                round(speaking.seconds, 4), rate, options.voice, tuple(begun), calls.path
-            )
+            seconds, voice = round(speaking.seconds, 4), options.voice
+            spoken = Spoken(seconds, rate, voice, tuple(begun), calls.path, is_fitted=is_fitted)
             if not request.is_decoupled or not speaking.is_running:
                 spoken = replace(spoken, stages=calls.stages, warnings=speaking.warnings)
-                spoken = replace(spoken, similarity=style.similarity if style else None)
+                spoken = replace(spoken, similarity=similarity)
             audio = b"".join(made)
             begun.clear()
             made.clear()
@@ -179,6 +201,7 @@ class Synthesis:
         async with aclosing(speaking.pieces()) as pieces:
             async for piece in pieces:
                 begun += [piece.sentence] if piece.sentence else []
+                likeness.add(piece.samples)
                 made.append(await encoded(partial(encoder.write, piece.samples)))
                 served(speaking.done)
                 if request.is_decoupled and any(made):
@@ -189,10 +212,14 @@ class Synthesis:
                 f"sent: {request.text:.40}"
             )
         made.append(await encoded(encoder.finish))
+        similarity = await likeness.measured(calls)
         calls.count(SPOKEN_SECONDS, speaking.seconds)
         record.audio_s = speaking.seconds
         record.called(calls.stages)
         yield taken()
+
+    async def begin(self) -> None:
+        """Do nothing: all work is that of a request."""
 
     async def close(self, timeout_s: float) -> None:
         """Do nothing: no state outlives a request."""
@@ -203,7 +230,9 @@ async def _spoken_by(
 ) -> tuple[SynthesisOptions, Synthesizer]:
     """Return options with the voice that a server speaks them with, and what speaks it."""
     if style is not None:
-        return replace(options, voice=style.voice), likening()
+        is_named = style.reference is None
+        voice = options.voice if is_named else style.voice
+        return replace(options, voice=voice), voices()[voice] if is_named else likening()
     synthesizer = synthesizer_of(options.voice)
     is_other = options.voice in voices_that_stand_for()
     if is_other and not await calls.is_loaded(synthesizer.acoustic):
@@ -263,14 +292,45 @@ class References:
 
     async def _fetched_style(self, speaker: KnownSpeaker, calls: Calls) -> Style:
         component = likening().voice_style
-        await calls.need((component,))
+        await calls.need((component, EMBEDDING.name))
         if speaker.embedding is None:
             inputs = {"waveform": await asyncio.to_thread(_read, speaker.audio)}
         else:
             inputs = {"embedding": speaker.embedding}
-        outputs = await calls(component, inputs, ("style", "similarity"))
-        voice = outputs["style"].numpy().item()
-        return Style(voice.decode(), round(float(outputs["similarity"].numpy().item()), 3))
+        outputs = await calls(component, inputs, ("style", "pitch", "embedding"))
+        style, pitch, sound = (item.numpy() for item in outputs.values())
+        return Style(style.item().decode(), Imitation(pitch.item()), sound.ravel())
+
+
+def _fitted(voice: str) -> Style | None:
+    """Return a voice that is fitted to recordings; None for any other."""
+    stored = fitted_voices.stored(voice) if voices().get(voice, likening()).is_fitted else None
+    return Style(stored.shown.mix, Imitation.of(stored)) if stored else None
+
+
+class Likeness:
+    """Says how much what is spoken sounds like a recording."""
+
+    def __init__(self, reference: FloatArray | None, rate: int) -> None:
+        """`reference` is how the recording sounds; None if nothing has to be said."""
+        self._reference, self._rate = reference, rate
+        self._left = 0 if reference is None else round(HEARD_S * rate)
+        self._heard: list[FloatArray] = []
+
+    def add(self, samples: FloatArray) -> None:
+        """Take the next samples of what is spoken."""
+        if self._left > 0:
+            self._heard.append(samples[: self._left])
+            self._left -= len(samples)
+
+    async def measured(self, calls: Calls) -> float | None:
+        """Return the cosine; None without a reference, or for less than LEAST_HEARD_S seconds."""
+        samples = np.concatenate(self._heard) if self._heard else np.zeros(0, np.float32)
+        if self._reference is None or len(samples) < LEAST_HEARD_S * self._rate:
+            return None
+        waveform = await asyncio.to_thread(soxr.resample, samples, self._rate, SAMPLE_RATE)
+        sound = unit((await sound_of_pieces(waveform, calls)).sum(axis=0))
+        return round(float(sound @ self._reference), 3)
 
 
 def _read(data: bytes) -> FloatArray:

@@ -13,6 +13,7 @@ from conch.bls.calls import Calls
 from conch.bls.concurrency import PART
 from conch.component import Array, FloatArray, bytes_array
 from conch.families.family import Synthesizer
+from conch.families.fitted_voices import StoredVoice
 from conch.wire.sentences import halves, sentences
 from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SpokenWord, SynthesisOptions
 
@@ -77,6 +78,28 @@ class SpokenPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Imitation:
+    """How a voice differs from a mix of voices, to sound like a person."""
+
+    pitch: float
+    """Factor of its pitch."""
+    sound: FloatArray | None = None
+    """Numbers of its sound, for the acoustic model; None for those of the mix."""
+    gain: float = 1.0
+    """Factor of its samples."""
+
+    @classmethod
+    def of(cls, voice: StoredVoice) -> "Imitation":
+        return cls(voice.pitch, np.frombuffer(voice.sound, np.float32), voice.gain)
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """Further inputs of the acoustic model."""
+        pitch = {"pitch": np.array([self.pitch], np.float32)}
+        return pitch if self.sound is None else {**pitch, "sound": self.sound}
+
+
+@dataclass(frozen=True, slots=True)
 class _Voiced:
     sentence: SpokenSentence
     """Sentence with times from its own start."""
@@ -94,8 +117,11 @@ class Speaking:
         calls: Calls,
         growth: Growth,
         due: float,
+        imitation: Imitation | None = None,
     ) -> None:
         """`due` is when the first sound is wanted, on the monotonic clock."""
+        self._more = imitation.inputs if imitation else {}
+        self._gain = np.float32(imitation.gain if imitation else 1.0)
         self._text, self._options, self._by, self._calls = text, options, synthesizer, calls
         self._growth, self._began = growth, due
         first, longest = synthesizer.phrases
@@ -165,7 +191,11 @@ class Speaking:
                 continue
             voiced = await self._calls(
                 self._by.acoustic,
-                {"tokens": tokens, "speed": np.array([self._options.speed], np.float32)},
+                {
+                    "tokens": tokens,
+                    "speed": np.array([self._options.speed], np.float32),
+                    **self._more,
+                },
                 ("latents", "durations"),
                 {"voice": self._options.voice, "seed": self._options.seed},
             )
@@ -192,7 +222,7 @@ class Speaking:
             {"voice": self._options.voice, "seed": self._options.seed},
         )
         samples: FloatArray = outputs["waveform"].numpy().ravel()
-        return samples
+        return samples * self._gain if self._more else samples
 
 
 def _row(tensor: Array, *shape: int) -> Array:

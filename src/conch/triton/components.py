@@ -137,11 +137,13 @@ class TritonComponents:
         with self._lock:
             if not self._is_open or (self._responder and self._responder.is_cancelled()):
                 raise RequestCancelledError(f"the client cancelled before {call.model} was called")
+        is_component = call.model not in entry_points.ENTRY_POINTS
+        key = entry_points.own_key() if is_component else {}
         request = pb_utils.InferenceRequest(
             model_name=call.model,
             inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
             requested_output_names=list(call.outputs),
-            parameters={**call.parameters, **number, **entry_points.own_key()},
+            parameters={**call.parameters, **number, **key},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **(_sequence(call.sequence) if call.sequence else {}),
         )

@@ -17,6 +17,8 @@ ENTRY_POINTS = ("speech", "speech_stream")
 """Entry points of recognition."""
 SYNTHESIS = ("synthesis", "synthesis_stream")
 """Entry points of synthesis."""
+FITTING = "fitting"
+"""Entry point by which voices are fitted to recordings."""
 
 SERVED_VARIABLE = "CONCH_SERVED_MODELS"
 """Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an

@@ -241,4 +241,5 @@ def needed_for(model: str) -> tuple[str, ...]:
     speaking = (item for item in synthesizers().values() if model in item.components)
     reasons += [f"voice={item.voices[0].name if item.voices else 'NAME'}" for item in speaking]
     reasons += ["reference"] * (model == likening().voice_style)
+    reasons += ["fitting"] * (model == likening().gradient)
     return tuple(dict.fromkeys(reasons))

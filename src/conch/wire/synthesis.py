@@ -14,8 +14,6 @@ from conch.wire.known_speakers import KnownSpeaker, known_speakers_of
 from conch.wire.option_values import checked
 from conch.wire.result import Stage
 
-REFERENCES = "CONCH_VOICES_FROM_RECORDINGS"
-"""Environment variable of `tritonserver`: whether requests may have the option `reference`."""
 MOST_MIXED = 8
 MOST_REFERENCE = 5_000_000
 """Characters of a reference: 20 s of stereo in base64 take as many."""
@@ -191,7 +189,10 @@ class Spoken:
     """Calls by component, and `total`."""
     warnings: tuple[str, ...] = ()
     similarity: float | None = None
-    """With the option `reference`: cosine of how both sound, as far as the model can say."""
+    """With the option `reference`: cosine of how the recording and what is spoken sound; None for
+    a text that is too short to say."""
+    is_fitted: bool = False
+    """Whether the voice imitates a person."""
 
     def later(self, seconds: float) -> "Spoken":
         """Return the answer as it is behind other audio, which takes some seconds."""

@@ -56,6 +56,35 @@ OPENAI_NAMES = {
 }
 
 ACOUSTIC, VOCODER = acoustic("kokoro_acoustic", PACKAGE), vocoder("kokoro_vocoder", PACKAGE)
+SOUND = TensorInfo("sound", "FP32", (-1,), "128 numbers in place of the sound of the voice")
+ACOUSTIC = replace(
+    ACOUSTIC,
+    inputs=(
+        *ACOUSTIC.inputs,
+        replace(SOUND, is_optional=True),
+        TensorInfo(
+            "pitch", "FP32", (1,), "factor of the voice's pitch, 0.5 to 2", is_optional=True
+        ),
+    ),
+)
+GRADIENT = ComponentInfo(
+    name="kokoro_gradient",
+    role="how a voice must change to sound more like a recording",
+    title="Voice fitting",
+    step="voice",
+    inputs=(
+        TensorInfo("latents", "FP32", (-1, -1), "20 to 400 frames of `kokoro_acoustic`"),
+        SOUND,
+        TensorInfo("target", "FP32", (-1,), "of `speaker_embedding`"),
+    ),
+    outputs=(
+        TensorInfo("similarity", "FP32", (1,), "cosine of how the frames and the target sound"),
+        TensorInfo("gradient", "FP32", (-1,), "of the similarity, by the numbers of `sound`"),
+    ),
+    parameters={"voice": str},
+    is_one_by_one=True,
+    package=replace(SPEAKERS, also_needs=PACKAGE),
+)
 VOICE_STYLE = ComponentInfo(
     name="voice_style",
     role="a recording of a voice to the voice of an acoustic model that is nearest to it",
@@ -66,12 +95,18 @@ VOICE_STYLE = ComponentInfo(
         TensorInfo(
             "embedding", "FP32", (-1,), "of `speaker_embedding`, in its place", is_optional=True
         ),
+        TensorInfo("pitch", "FP32", (1,), "Hz, with `embedding`; 0 is unknown", is_optional=True),
     ),
     outputs=(
         TensorInfo(
             "style", "BYTES", (1,), "what the parameter `voice` of its acoustic model takes"
         ),
-        TensorInfo("similarity", "FP32", (1,), "cosine of how the recording and the voice sound"),
+        TensorInfo("pitch", "FP32", (1,), "factor of its pitch, for the acoustic model"),
+        TensorInfo("sound", "FP32", (-1,), "what the acoustic model takes for it"),
+        TensorInfo(
+            "axes", "FP32", (-1, -1), "in which voices differ, of the length of their deviation"
+        ),
+        TensorInfo("embedding", "FP32", (-1,), "how the recording sounds, a unit vector"),
     ),
     is_one_by_one=True,
     package=replace(SPEAKERS, also_needs=PACKAGE),
@@ -110,7 +145,7 @@ FAMILY = Family(
     name="kokoro",
     title="Kokoro",
     known_models=(MODEL,),
-    components=(ACOUSTIC, VOCODER, VOICE_STYLE),
+    components=(ACOUSTIC, VOCODER, VOICE_STYLE, GRADIENT),
     synthesizers=(
         Synthesizer(
             name="kokoro",
@@ -129,6 +164,7 @@ FAMILY = Family(
             most_frames=80,
             voices=tuple(map(_voice, NAMES)),
             voice_style=VOICE_STYLE.name,
+            gradient=GRADIENT.name,
             mixes=True,
             stands_for=OPENAI_NAMES,
         ),

@@ -29,6 +29,7 @@ from conch.families.speech.graphs import (
     sounds_of,
 )
 from conch.packaged import packaged
+from conch.wire.errors import InvalidRequestError
 from conch.wire.synthesis import shares_of
 
 TEXT, PITCH, LOUDNESS = (
@@ -52,8 +53,10 @@ DURATIONS, AUDIO = "/encoder/Clip_output_0", "audio"
 """Frames of each token `[1, tokens]`, and the waveform `[samples]`."""
 STYLE_ROWS, STYLE_SIZE = 510, 256
 """Styles of a voice, by the number of sounds in a sentence."""
-SOUND = slice(STYLE_SIZE // 2)
+SOUND_SIZE = STYLE_SIZE // 2
+SOUND = slice(SOUND_SIZE)
 """The part of a style that the vocoder gets; the rest is about how a sentence is spoken."""
+LOWEST_PITCH, HIGHEST_PITCH = 0.5, 2.0
 SOUND_ROW = 100
 """The style whose sound is that of all sentences: statistics depend on it."""
 STATISTICS = Path(__file__).with_name("statistics.npz")
@@ -143,6 +146,20 @@ def freeze(graph: Any) -> None:
     replace_nodes(graph, [split, *kept])
 
 
+def scale_pitch(graph: Any) -> None:
+    """Multiply the pitch by the new input `pitch` [1], in place."""
+    from onnx import TensorProto, helper
+
+    own = f"{PITCH} of the voice"
+    for node in graph.node:
+        for index, name in enumerate(node.output):
+            if name == PITCH:
+                node.output[index] = own
+    (index,) = (index for index, node in enumerate(graph.node) if own in node.output)
+    graph.node.insert(index + 1, helper.make_node("Mul", [own, "pitch"], [PITCH]))
+    graph.input.append(helper.make_tensor_value_info("pitch", TensorProto.FLOAT, [1]))
+
+
 KOKORO = VoiceNetwork(
     package=PACKAGE,
     folder="",
@@ -150,8 +167,9 @@ KOKORO = VoiceNetwork(
     sha256=MODEL.sha256[NETWORK],
     acoustic=(("tokens", "style", "speed"), (*LATENTS, DURATIONS)),
     vocoder=(LATENTS, (AUDIO,)),
+    edit_first=scale_pitch,
     edit=freeze,
-    revision=1,
+    revision=2,
 )
 
 
@@ -163,8 +181,16 @@ class KokoroAcoustic(RowByRow):
     def answer(self, row: Row, /) -> Outputs:
         tokens, speed = sounds_of(row, MAX_TOKENS)
         style = self.style(row.parameters["voice"], tokens.shape[1])
+        if "sound" in row.inputs:
+            style[0, SOUND] = _checked_sound(row)
+        pitch = row.inputs.get("pitch", np.ones(1)).ravel().astype(np.float32)
+        if not LOWEST_PITCH <= pitch[0] <= HIGHEST_PITCH:
+            raise InvalidRequestError(
+                f"input 'pitch' takes {LOWEST_PITCH:g} to {HIGHEST_PITCH:g}; sent: {pitch[0]:g}"
+            )
         *values, durations = self._session.run(
-            [*LATENTS, DURATIONS], {"tokens": tokens, "style": style, "speed": speed}
+            [*LATENTS, DURATIONS],
+            {"tokens": tokens, "style": style, "speed": speed, "pitch": pitch},
         )
         return {"latents": packed(values), "durations": durations.ravel().astype(np.int32)}
 
@@ -174,6 +200,13 @@ class KokoroAcoustic(RowByRow):
         style = mixed(self._styles[:, row], voice)
         style[SOUND] = mixed(self._styles[:, SOUND_ROW, SOUND], voice)
         return style[np.newaxis]
+
+
+def _checked_sound(row: Row) -> FloatArray:
+    sound = row.inputs["sound"].ravel()
+    if sound.shape != (SOUND_SIZE,) or not np.isfinite(sound).all():
+        raise InvalidRequestError(f"input 'sound' takes {SOUND_SIZE} finite numbers")
+    return sound
 
 
 class KokoroVocoder(RowByRow):

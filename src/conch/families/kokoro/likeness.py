@@ -1,16 +1,19 @@
 """The `voice_style` component: the mix of voices that is nearest to a recording.
 
-It is no cloning: how near it comes is in its answer.
+It is no cloning, but where fitting a voice begins.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.optimize import nnls
 
 from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row, RowByRow, bytes_array
+from conch.component.pitch import median_pitch
 from conch.families.kokoro import NAMES
+from conch.families.kokoro.components import SOUND, SOUND_ROW, mixed, opened_styles
 from conch.families.speakers import MAX_PIECE_S
 from conch.families.speakers.clustering import unit
 from conch.families.speakers.components import EmbeddingComponent
@@ -22,12 +25,33 @@ MOST_MIXED, LEAST_SHARE = 3, 0.05
 """Voices of a mix, and the least share of one."""
 SOUNDS = Path(__file__).with_name("sounds.npy")
 """Embeddings of the voices, of unit length, `[voices, size]`, by lab.training.kokoro.sounds."""
+PITCHES: FloatArray = np.array(
+    [
+        *(137, 175, 191, 190, 193, 145, 142, 155, 177, 190, 153),
+        *(113, 109, 141, 131, 119, 106, 89, 113, 151),
+        *(211, 175, 201, 161),
+        *(119, 119, 137, 97),
+    ],
+    np.float32,
+)
+"""Median pitch of each voice in Hz, by lab.training.kokoro.sounds."""
+NEAR, FEWEST = 1.3, 4
+"""Largest factor between the pitches of a recording and of a voice in its mix, and the number of
+voices that may be in it at any pitch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceStyleConfig(SpeakersConfig):
+    kokoro: str = ""
+    """Folder with Kokoro; empty for the fetched one."""
 
 
 class VoiceStyle(RowByRow):
-    def __init__(self, config: SpeakersConfig) -> None:
+    def __init__(self, config: VoiceStyleConfig) -> None:
         self._embedding = EmbeddingComponent(config)
         self._sounds: FloatArray = np.load(SOUNDS)
+        self._styles = np.array(opened_styles(config.kokoro)[:, SOUND_ROW, SOUND])
+        self._axes = axes_of(self._styles)
 
     def answer(self, row: Row, /) -> Outputs:
         if "embedding" in row.inputs:
@@ -36,12 +60,31 @@ class VoiceStyle(RowByRow):
                 raise InvalidRequestError(
                     f"input 'embedding' takes {self._sounds.shape[1]} numbers; sent: {len(sound)}"
                 )
+            pitch = float(row.inputs.get("pitch", np.zeros(1)).ravel()[0])
         elif "waveform" in row.inputs:
-            sound = sound_of(self._embedding, row)
+            sound, pitch = sound_of(self._embedding, row), median_pitch(row.inputs["waveform"])
         else:
             raise InvalidRequestError("one of the inputs 'waveform' and 'embedding' is needed")
-        style, similarity = nearest(sound, self._sounds)
-        return {"style": bytes_array([style]), "similarity": np.array([similarity], np.float32)}
+        style = nearest(sound, self._sounds, pitch)
+        factor = pitch / float(mixed(PITCHES, style)) if pitch > 0 else 1.0
+        return {
+            "style": bytes_array([style]),
+            "pitch": np.array([np.clip(factor, 1 / NEAR, NEAR)], np.float32),
+            "sound": mixed(self._styles, style),
+            "axes": self._axes,
+            "embedding": sound,
+        }
+
+
+def axes_of(styles: FloatArray) -> FloatArray:
+    """Return the principal axes of voices `[voices, size]`, as long as their standard deviations.
+
+    They are one fewer than the voices. A sound on them stays near those of voices.
+    """
+    _, lengths, axes = np.linalg.svd(styles - styles.mean(axis=0), full_matrices=False)
+    count = len(styles) - 1
+    made = axes[:count] * lengths[:count, np.newaxis] / np.sqrt(count)
+    return np.asarray(made, np.float32)
 
 
 def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> FloatArray:
@@ -58,14 +101,17 @@ def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> F
     return unit(unit(embedding([Row(pieces)])[0]["embeddings"]).sum(axis=0))
 
 
-def nearest(sound: FloatArray, sounds: FloatArray) -> tuple[str, float]:
-    """Return the mix of voices nearest to an embedding, and its cosine."""
-    shares, _ = nnls(sounds.T.astype(np.float64), sound.astype(np.float64))
+def nearest(sound: FloatArray, sounds: FloatArray, pitch: float = 0.0) -> str:
+    """Return the mix of voices nearest to an embedding, of those near its pitch in Hz if known."""
+    allowed = np.arange(len(sounds))
+    if pitch > 0:
+        apart = np.abs(np.log(PITCHES / pitch))
+        allowed = np.union1d(np.argsort(apart)[:FEWEST], np.flatnonzero(apart < np.log(NEAR)))
+    shares, _ = nnls(sounds[allowed].T.astype(np.float64), sound.astype(np.float64))
     chosen = np.argsort(-shares)[:MOST_MIXED]
     chosen = chosen[shares[chosen] > LEAST_SHARE * shares.sum()]
     if not len(chosen):  # it is unlike all of them
-        chosen, shares = np.argsort(-sounds @ sound)[:1], np.ones(len(sounds))
+        chosen, shares = np.argsort(-sounds[allowed] @ sound)[:1], np.ones(len(allowed))
     weights = shares[chosen] / shares[chosen].sum()
-    similarity = float(unit(weights @ sounds[chosen]) @ sound)
-    parts = zip(chosen, weights, strict=True)
-    return ",".join(f"{NAMES[voice]}:{weight:.2f}" for voice, weight in parts), similarity
+    parts = zip(allowed[chosen], weights, strict=True)
+    return ",".join(f"{NAMES[voice]}:{weight:.2f}" for voice, weight in parts)

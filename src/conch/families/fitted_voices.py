@@ -1,0 +1,186 @@
+"""The voices that are fitted to recordings: a file each, which nobody else can read.
+
+A file holds the voice. While a voice is being fitted it holds a voice print too, and where the work
+stands, so that it goes on after a restart. It never holds audio.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from conch.families.family import AddedVoice, Synthesizer, models_home
+from conch.whole import write_private
+
+VARIABLE = "CONCH_VOICES_FROM_RECORDINGS"
+"""Environment variable of `tritonserver`: whether it takes recordings to imitate a voice, and
+speaks with fitted voices."""
+CONSENT_VARIABLE = "CONCH_VOICE_CONSENT"
+"""Environment variable of `tritonserver`: the sentence that a person must speak; empty for none."""
+NAME = re.compile(r"\w(?:[\w .'-]{0,58}[\w.])?")
+"""Names of fitted voices."""
+TAKES_NAME = "takes 1 to 60 letters, digits, spaces and any of . ' - _"
+STOP = ".stop"
+"""Suffix of the file by which a server that shares the folder ends the work on a voice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedVoice:
+    """A voice, as clients see it."""
+
+    name: str
+    status: Literal["queued", "fitting", "ready", "failed"] = "queued"
+    created_at: int = field(default_factory=lambda: int(time.time()))
+    """Unix time."""
+    mix: str = ""
+    """The nearest mix of voices, where fitting began: a value of the option `voice`."""
+    similarity: float | None = None
+    """Cosine of how the voice and recordings that were held back sound."""
+    start_similarity: float | None = None
+    """The same of the mix."""
+    wer: float | None = None
+    """Word error rate in percent of what the voice says; None without a recogniser."""
+    steps: int = 0
+    seconds: float = 0.0
+    """Seconds of work so far."""
+    seconds_left: float = 0.0
+    """Most seconds of work to come."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """Similarities by the step."""
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def is_spoken(self) -> bool:
+        """Whether texts can be spoken with it, perhaps before it is ready."""
+        return bool(self.curve)
+
+    @property
+    def is_in_work(self) -> bool:
+        return self.status in ("queued", "fitting")
+
+    def to_json(self) -> str:
+        return json.dumps({"object": "audio.voice", "id": self.name, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "FittedVoice":
+        """Read what `to_json` wrote; raise a ValueError for something else."""
+        return msgspec.convert(_known(json.loads(text)), cls)
+
+
+def _known(sent: Mapping[str, object]) -> dict[str, object]:
+    return {item.name: sent[item.name] for item in fields(FittedVoice) if item.name in sent}
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What the work on a voice goes on from."""
+
+    target: bytes
+    """How the recordings sound, float32."""
+    held_back: bytes
+    """How those sound that were held back."""
+    axes: bytes
+    """Axes of the search, `[axes, size]`."""
+    most_s: float
+    point: bytes
+    """Where the search stands on the axes, from the mix."""
+    moments: tuple[bytes, bytes]
+    """First and second moments of the gradients."""
+
+
+class StoredVoice(msgspec.Struct, frozen=True, kw_only=True):
+    shown: FittedVoice
+    pitch: float
+    """Factor of the pitch of the mix."""
+    start: bytes
+    """Sound of the mix, float32."""
+    sound: bytes
+    """Sound of the voice."""
+    loudness: float = 0.0
+    """Root mean square of what the mix says; 0 before it has spoken."""
+    gain: float = 1.0
+    """Factor of the samples, by which the voice is no louder than the mix."""
+    work: Work | None = None
+    """None when the voice is ready: the voice print is gone then."""
+
+    @property
+    def path(self) -> Path:
+        return file_of(self.shown.name)
+
+    def keep(self) -> None:
+        """Write the voice to its file; raise an OSError if it cannot be written."""
+        folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder().chmod(0o700)
+        write_private(self.path, msgspec.json.encode(self))
+
+
+def folder() -> Path:
+    """Return the folder of the voices, `$XDG_DATA_HOME/conch/voices`; it need not exist yet."""
+    return models_home().parent / "voices"
+
+
+def file_of(name: str) -> Path:
+    """Return the file of a voice, which need not exist."""
+    return folder() / f"{name}.json"
+
+
+def stored(name: str) -> StoredVoice | None:
+    """Return a voice; None if there is none, or its file cannot be read."""
+    path = file_of(name)
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+@lru_cache(256)
+def _read(path: Path, changed: int) -> StoredVoice:
+    return msgspec.json.decode(path.read_bytes(), type=StoredVoice)
+
+
+def all_stored() -> list[StoredVoice]:
+    """Return the voices, the oldest first."""
+    found = (stored(path.stem) for path in folder().glob("*.json"))
+    return sorted(filter(None, found), key=lambda item: (item.shown.created_at, item.shown.name))
+
+
+def remove(name: str) -> bool:
+    """Delete a voice, also one in work; return whether there was one."""
+    path = file_of(name)
+    was_there = path.exists()
+    path.unlink(missing_ok=True)
+    path.with_suffix(STOP).unlink(missing_ok=True)
+    return was_there
+
+
+def spoken_voices(speaker: Synthesizer, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the voices that a server can speak with, as `conch.families.add_voices` takes them.
+
+    `speaker` speaks them. There are none on a server that takes no recordings.
+    """
+    ready = all_stored() if VARIABLE in environment else ()
+    return json.dumps(
+        [asdict(_added(item.shown, speaker)) for item in ready if item.shown.is_spoken]
+    )
+
+
+def _added(voice: FittedVoice, speaker: Synthesizer) -> AddedVoice:
+    language = next(item.language for item in speaker.voices if voice.mix.startswith(item.name))
+    return AddedVoice(
+        synthesizer=speaker.name,
+        name=voice.name,
+        language=language,
+        description="fitted to recordings",
+        has_speakers=False,
+        sample_rate=speaker.sample_rate,
+        frame_samples=speaker.frame_samples,
+        context=speaker.frames_before,
+        is_fitted=True,
+    )

@@ -1,0 +1,109 @@
+"""`/v1/audio/voices`: the voices of a server, and voices that are fitted to recordings.
+
+The address and the fields `name`, `audio_sample` and `consent` are those of OpenAI's custom voices.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from aiohttp import web
+
+from conch.client import AsyncClient
+from conch.families.fitted_voices import FittedVoice
+from conch.gateway.errors import ApiError, invalid
+from conch.gateway.form import uploaded
+from conch.gateway.state import CALLER, GATEWAY
+from conch.gateway.voicing import served_voices
+from conch.wire.entry_points import FITTING
+from conch.wire.errors import ConchError
+
+SAMPLES, CONSENT = "audio_sample", "consent"
+"""Fields with files."""
+DEFAULT_MINUTES = 10
+
+
+async def list_voices(request: web.Request) -> web.Response:
+    """Answer with the voices that the server speaks, the default first, and those in work."""
+    gateway = request.app[GATEWAY]
+    voices = await served_voices(gateway)
+    objects = [{"id": voice.name, **asdict(voice)} for voice in voices]
+    answer: dict[str, Any] = {"object": "list", "voices": objects}
+    if FITTING in await gateway.servers.ready_models([FITTING]):
+        fitted = [voice for client in gateway.servers.clients for voice in await _fitted(client)]
+        answer["fitted"] = [json.loads(voice.to_json()) for voice in fitted]
+    return web.json_response(answer)
+
+
+async def fit_voice(request: web.Request) -> web.Response:
+    """Begin to fit a voice to the recordings of a form; answer with the voice."""
+    gateway, caller = request.app[GATEWAY], request[CALLER]
+    if FITTING not in await gateway.servers.ready_models([FITTING]):
+        message = "no voices are fitted here; conch serve --voices-from-recordings does"
+        raise ApiError(400, message, code="not_supported")
+    with gateway.text_of(caller) as begin:
+        async with uploaded(request, files=(SAMPLES, CONSENT)) as form:
+            begin()
+            fields = {name: values[-1] for name, values in form.fields.items()}
+            name, minutes = fields.pop("name", ""), fields.pop("minutes", str(DEFAULT_MINUTES))
+            if fields:
+                field = next(iter(fields))
+                takes = f"fields are name, minutes, {SAMPLES}, {CONSENT}"
+                raise invalid(field, f"{takes}; sent: {field:.80}")
+            if not minutes.isdecimal():
+                raise invalid("minutes", f"minutes takes a whole number; sent: {minutes:.80}")
+            samples = form.files.get(SAMPLES, ()) + form.files.get(f"{SAMPLES}[]", ())
+            if not samples:
+                raise invalid(SAMPLES, f"a voice takes 3 to 50 recordings, each in {SAMPLES}")
+            consent = form.files.get(CONSENT, ())
+
+            async def ask(client: AsyncClient) -> FittedVoice:
+                return await client.fit_voice(
+                    name,
+                    samples,
+                    minutes=int(minutes),
+                    consent=consent[0] if consent else None,
+                )
+
+            return _answer(await gateway.servers.answer(ask, form.digest))
+
+
+async def get_voice(request: web.Request) -> web.Response:
+    return _answer(await _asked(request, lambda client, name: client.fitted_voice(name)))
+
+
+async def stop_fitting(request: web.Request) -> web.Response:
+    """End the work on a voice, which is kept as it is."""
+    return _answer(await _asked(request, lambda client, name: client.stop_fitting(name)))
+
+
+async def remove_voice(request: web.Request) -> web.Response:
+    """Delete a voice, also one in work."""
+    voice = await _asked(request, lambda client, name: client.remove_voice(name))
+    answer = {"id": voice.name, "object": "audio.voice.deleted", "deleted": True}
+    return web.json_response(answer)
+
+
+async def _asked(
+    request: web.Request, ask: Callable[[AsyncClient, str], Awaitable[FittedVoice]]
+) -> FittedVoice:
+    """Return the answer of the server that has the voice of a request's path."""
+    gateway, name = request.app[GATEWAY], request.match_info["name"]
+    gateway.count_request(request[CALLER])
+    for client in gateway.servers.clients:
+        if any(voice.name == name for voice in await _fitted(client)):
+            return await ask(client, name)
+    raise ApiError(404, f"there is no fitted voice {name!r:.80}", param="name", code="not_found")
+
+
+async def _fitted(client: AsyncClient) -> list[FittedVoice]:
+    """Return the fitted voices of a server; none if it fits no voices, or does not answer."""
+    try:
+        return await client.fitted_voices()
+    except ConchError:
+        return []
+
+
+def _answer(voice: FittedVoice) -> web.Response:
+    return web.Response(text=voice.to_json(), content_type="application/json")

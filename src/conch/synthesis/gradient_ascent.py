@@ -1,0 +1,55 @@
+"""Adam, and the mean of its latest points: the ascent of a voice to a person."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.component import FloatArray
+from conch.families.fitted_voices import Work
+
+RATE = 0.1
+"""Step in deviations of voices."""
+DECAYS = 0.8, 0.95
+"""Of the first and second moments: some hundred steps are few."""
+PULL = 0.004
+"""Pull back to the mix, as a share of the way from it."""
+MEMORY = 0.9
+"""Share of the former points in the mean, which is steadier than the latest one."""
+
+
+@dataclass(slots=True)
+class GradientAscent:
+    """A search by Adam (Kingma & Ba 2015), whose answer is a decaying mean of its points."""
+
+    point: FloatArray
+    """Place on the axes of the search, `[axes]`."""
+    first: FloatArray
+    second: FloatArray
+    mean: FloatArray
+    steps: int
+
+    @classmethod
+    def of(cls, work: Work, steps: int) -> "GradientAscent":
+        """Return the search that has come so far in so many steps."""
+        point, first, second = (
+            np.frombuffer(data, np.float32).copy() for data in (work.point, *work.moments)
+        )
+        return cls(point, first, second, point.copy(), steps)
+
+    @property
+    def moments(self) -> tuple[bytes, bytes]:
+        return self.first.tobytes(), self.second.tobytes()
+
+    def climb(self, gradient: FloatArray) -> None:
+        """Take a step along a gradient `[axes]`; one that is not finite counts as none."""
+        self.steps += 1
+        if not np.isfinite(gradient).all():
+            return
+        gradient = gradient - PULL * self.point / len(self.point)
+        old, very_old = DECAYS
+        self.first = old * self.first + (1 - old) * gradient
+        self.second = very_old * self.second + (1 - very_old) * gradient**2
+        first = self.first / (1 - old**self.steps)
+        second = self.second / (1 - very_old**self.steps)
+        self.point = (self.point + RATE * first / (np.sqrt(second) + 1e-8)).astype(np.float32)
+        self.mean = MEMORY * self.mean + (1 - MEMORY) * self.point

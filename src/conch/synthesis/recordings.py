@@ -1,0 +1,155 @@
+"""Recordings of one person, to which a voice is fitted: how they sound, and how high."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.audio.recording import file_recording
+from conch.bls.calls import Calls, together
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, FloatArray
+from conch.component.pitch import median_pitch
+from conch.families.speakers import EMBEDDING
+from conch.families.speakers.clustering import unit
+from conch.wire.errors import AudioError
+
+VAD = "vad"
+FEWEST, MOST = 3, 50
+"""Recordings of a voice."""
+MOST_S = 300.0
+"""Longest recording, in seconds."""
+LEAST_FILE_S, LEAST_S, ENOUGH_S = 1.5, 15.0, 60.0
+"""Least seconds of speech of a recording and of all; with less than the last there is a warning."""
+SPEECH = 0.5
+"""Least probability of speech in a frame."""
+PIECE = 24_000
+"""Samples of a piece that is heard by itself."""
+SAME = 0.4
+"""Least cosine of how a recording and the others of the same person sound."""
+TWO = 0.3
+"""Cosine of two groups of pieces below which they are of two people; those of one are above 0.5."""
+LEAST_SHARE = 0.2
+"""Least share of the pieces that is a second voice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """The speech of one recording."""
+
+    name: str
+    """Name of the file."""
+    waveform: FloatArray
+    """What is no pause, at 16 kHz."""
+    pieces: FloatArray
+    """How its pieces sound, unit vectors `[pieces, size]`."""
+    pitch: float
+    """Median in Hz; 0 is unknown."""
+    warnings: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        return len(self.waveform) / SAMPLE_RATE
+
+    @property
+    def sound(self) -> FloatArray:
+        return unit(self.pieces.sum(axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    target: FloatArray
+    """How the person sounds, by the recordings that are not held back."""
+    held_back: FloatArray
+    """The same by those that are."""
+    pitch: float
+    warnings: tuple[str, ...]
+
+
+async def person_of(files: Sequence[tuple[str, bytes]], calls: Calls) -> Person:
+    """Return how the person sounds in the files, each with its name.
+
+    Raise an AudioError that names a file without enough speech, with two voices, or with another
+    voice than the rest.
+    """
+    if not FEWEST <= len(files) <= MOST:
+        raise AudioError(f"a voice takes {FEWEST} to {MOST} recordings; sent: {len(files)}")
+    heard = await together(speech_of(name, data, calls) for name, data in files)
+    seconds = sum(item.seconds for item in heard)
+    if seconds < LEAST_S:
+        raise AudioError(
+            f"a voice takes {LEAST_S:g} s of speech in all, better {ENOUGH_S:g}; "
+            f"sent: {seconds:.1f} s"
+        )
+    for number, item in enumerate(heard):
+        others = _together([*heard[:number], *heard[number + 1 :]])
+        if (cosine := float(item.sound @ others)) < SAME:
+            raise AudioError(
+                f"{item.name} sounds like somebody else than the other recordings: cosine "
+                f"{cosine:.2f}, of one person at least {SAME}"
+            )
+    warnings = [warning for item in heard for warning in item.warnings]
+    if seconds < ENOUGH_S:
+        warnings.append(f"{seconds:.0f} s of speech are few: {ENOUGH_S:g} make a better voice")
+    pitches = [item.pitch for item in heard if item.pitch]
+    return Person(
+        _together([item for number, item in enumerate(heard) if number % 3 != 1]),
+        _together(heard[1::3]),
+        float(np.median(pitches)) if pitches else 0.0,
+        tuple(warnings),
+    )
+
+
+async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
+    """Return the speech of a file; raise an AudioError that names it if it has too little."""
+    waveform, warnings = await asyncio.to_thread(_read, name, data)
+    outputs = await calls(VAD, {"waveform": waveform}, ("speech_probs",))
+    probs = outputs["speech_probs"].numpy().ravel()
+    is_speech = np.repeat(probs >= SPEECH, VAD_FRAME_SAMPLES)[: len(waveform)]
+    speech = np.ascontiguousarray(waveform[: len(is_speech)][is_speech])
+    seconds = len(speech) / SAMPLE_RATE
+    if seconds < LEAST_FILE_S:
+        raise AudioError(
+            f"{name} has {seconds:.1f} s of speech; a recording takes at least {LEAST_FILE_S:g}"
+        )
+    pieces = await sound_of_pieces(speech, calls)
+    if _has_two(pieces):
+        raise AudioError(f"{name} has two voices: a recording takes one person alone")
+    pitch = await asyncio.to_thread(median_pitch, speech)
+    return Speech(name, speech, pieces, pitch, tuple(f"{name}: {text}" for text in warnings))
+
+
+async def sound_of_pieces(waveform: FloatArray, calls: Calls) -> FloatArray:
+    """Return how the pieces of a waveform at 16 kHz sound, unit vectors `[pieces, size]`."""
+    size = min(PIECE, len(waveform))
+    starts = np.arange(0, len(waveform) - size + 1, PIECE // 2, dtype=np.int32)
+    inputs = {"waveform": waveform, "starts": starts, "ends": (starts + size).astype(np.int32)}
+    outputs = await calls(EMBEDDING.name, inputs, ("embeddings",))
+    return unit(outputs["embeddings"].numpy())
+
+
+def _together(heard: Sequence[Speech]) -> FloatArray:
+    return unit(np.sum([item.sound for item in heard], axis=0))
+
+
+def _has_two(pieces: FloatArray) -> bool:
+    """Return whether pieces, cut in two by their main axis, sound like two people."""
+    if len(pieces) < 6:
+        return False
+    centred = pieces - pieces.mean(axis=0)
+    axis = np.linalg.svd(centred, full_matrices=False)[2][0]
+    is_second = centred @ axis > 0
+    if min(is_second.mean(), 1 - is_second.mean()) < LEAST_SHARE:
+        return False
+    first, second = unit(pieces[~is_second].sum(axis=0)), unit(pieces[is_second].sum(axis=0))
+    return float(first @ second) < TWO
+
+
+def _read(name: str, data: bytes) -> tuple[FloatArray, tuple[str, ...]]:
+    try:
+        recording = file_recording(data, MOST_S)
+        (blocks,) = recording.channels.values()
+        waveform = np.concatenate([*blocks], dtype=np.float32)
+    except AudioError as error:
+        raise AudioError(f"{name}: {error}") from None
+    return waveform, recording.warnings

@@ -1,0 +1,111 @@
+"""Trials of a voice that is being fitted: it speaks sentences, and is compared with a person."""
+
+import asyncio
+import string
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import soxr
+from rapidfuzz.distance import Levenshtein
+
+from conch.bls.calls import Calls
+from conch.component import SAMPLE_RATE, FloatArray, bytes_array
+from conch.families import likening
+from conch.families.fitted_voices import StoredVoice
+from conch.families.speakers.clustering import unit
+from conch.synthesis.recordings import sound_of_pieces
+from conch.synthesis.speaking import Growth, Imitation, Speaking
+from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.errors import ComponentError
+from conch.wire.result import Transcript
+from conch.wire.synthesis import SynthesisOptions
+
+SENTENCES = (
+    "A large size in stockings is hard to sell.",
+    "The boy was there when the sun rose.",
+    "A rod is used to catch pink salmon.",
+)
+"""Harvard sentences (IEEE 1969), with which no voice is fitted."""
+CHUNK_FRAMES = 20
+"""Frames of a call of the vocoder: a listener's chunk may wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    similarity: float
+    """Mean cosine of how a sentence and the person sound."""
+    wer: float | None
+    """Word error rate in percent; None without a recogniser."""
+    loudness: float
+    """Root mean square of the samples."""
+
+
+class Trial:
+    """Judges a voice by sentences and recordings that it is not fitted with."""
+
+    def __init__(self, held_back: FloatArray, calls: Calls) -> None:
+        """`held_back` is how the recordings sound that were held back."""
+        self._held_back, self._calls = held_back, calls
+
+    async def of(self, voice: StoredVoice) -> Verdict:
+        """Speak the sentences one after the other; raise as `Calls` does."""
+        similarities, wrong, total, spoken = [], 0, 0, []
+        for sentence in SENTENCES:
+            waveform = await self._spoken(sentence, voice)
+            sound = unit((await sound_of_pieces(waveform, self._calls)).sum(axis=0))
+            similarities.append(float(sound @ self._held_back))
+            spoken.append(waveform)
+            text = await text_of(waveform, self._calls)
+            words = words_of(sentence)
+            wrong += 0 if text is None else Levenshtein.distance(words, words_of(text))
+            total += 0 if text is None else len(words)
+        wer = round(100 * wrong / total, 1) if total else None
+        loudness = float(np.sqrt(np.mean(np.square(np.concatenate(spoken)))))
+        return Verdict(float(np.mean(similarities)), wer, loudness)
+
+    async def _spoken(self, text: str, voice: StoredVoice) -> FloatArray:
+        by = likening()
+        speaking = Speaking(
+            text,
+            SynthesisOptions(voice=voice.shown.mix),
+            by,
+            self._calls,
+            Growth(CHUNK_FRAMES, CHUNK_FRAMES, 1.0),
+            inf,
+            Imitation.of(voice),
+        )
+        samples = np.concatenate([piece.samples async for piece in speaking.pieces()])
+        return await asyncio.to_thread(soxr.resample, samples, by.sample_rate, SAMPLE_RATE)
+
+
+async def latents_of(text: str, voice: StoredVoice, calls: Calls) -> FloatArray:
+    """Return what a voice does over time to speak a sentence, `[frames, channels]`."""
+    by, parameters = likening(), {"voice": voice.shown.mix}
+    read = await calls(by.text_frontend, {"text": bytes_array([text])}, ("tokens",), parameters)
+    inputs = {
+        "tokens": read["tokens"].numpy().ravel(),
+        "speed": np.ones(1, np.float32),
+        "pitch": np.array([voice.pitch], np.float32),
+    }
+    made = await calls(by.acoustic, inputs, ("latents",), parameters)
+    latents: FloatArray = made["latents"].numpy()
+    return latents
+
+
+async def text_of(waveform: FloatArray, calls: Calls) -> str | None:
+    """Return what is said in a waveform at 16 kHz; None on a server that does not recognise it."""
+    speech = ENTRY_POINTS[0]
+    try:
+        if not await calls.is_loaded(speech):
+            return None
+        inputs = {"WAV": waveform, "SAMPLE_RATE": np.array([SAMPLE_RATE], np.int32)}
+        outputs = await calls(speech, inputs, ("RESULT",))
+    except ComponentError:
+        return None
+    return Transcript.from_json(outputs["RESULT"].numpy().item()).text
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a sentence as they are compared."""
+    return text.lower().translate(str.maketrans("", "", string.punctuation)).split()
