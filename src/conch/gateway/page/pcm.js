@@ -59,6 +59,21 @@ export function toPcm16(samples) {
 }
 
 /**
+ * Return frames of s16le as a WAV file.
+ * @param {ArrayBuffer[]} frames
+ * @param {string} name
+ * @returns {File}
+ */
+export function toWav(frames, name) {
+  const length = frames.reduce((sum, frame) => sum + frame.byteLength, 0);
+  // Browsers run on little-endian machines, whose numbers stand as in the file.
+  const [two, four] = [(...values) => Uint16Array.of(...values), (value) => Uint32Array.of(value)];
+  const format = [two(1, 1), four(SAMPLE_RATE), four(BYTES_PER_SECOND), two(2, 16)];
+  const head = ["RIFF", four(36 + length), "WAVEfmt ", four(16), ...format, "data", four(length)];
+  return new File([...head, ...frames], name, { type: "audio/wav" });
+}
+
+/**
  * Return the level of samples in decibels below full scale, at least -100.
  * @param {Float32Array} samples
  * @returns {number}
