@@ -188,6 +188,12 @@ def problem_of(field: Locator) -> str:
     return field.evaluate("(element) => element.validationMessage")
 
 
+def width_of(page: Page) -> int:
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert isinstance(width, int)
+    return width
+
+
 def voices_of(section: Locator) -> list[str | None]:
     """Return the voices that the panel offers."""
     values = "(all) => all.map((one) => one.value)"
@@ -195,9 +201,9 @@ def voices_of(section: Locator) -> list[str | None]:
 
 
 def points_of(section: Locator) -> int:
-    """Return how many points the curve has: its line begins twice at the first."""
-    line = section.locator("svg .curve-line").get_attribute("d")
-    return len(re.findall("[ML]", line or "")) - 1
+    """Return how many points the curve has."""
+    line = section.locator("svg path.curve-line").get_attribute("d")
+    return len(re.findall("[ML]", line or ""))
 
 
 def test_a_server_that_fits_no_voices_has_nothing_of_it(browser: Browser, url: str) -> None:
@@ -267,7 +273,7 @@ def test_a_voice_is_fitted_heard_stopped_and_deleted(
         assert page.locator("#say-panel select").input_value() == voice
     section.locator("[name=audio_sample]").set_input_files([wav("d.wav")])
     assert serious_problems(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+    assert width_of(page) <= viewport["width"]
 
     job.get_by_role("button", name="Stop").click()
     job.get_by_text("Ready.").wait_for()
@@ -292,7 +298,7 @@ def test_a_voice_is_fitted_heard_stopped_and_deleted(
 
 
 def test_an_error_stands_at_its_field(opened: Opening) -> None:
-    section, server = opened()
+    section, server = opened(viewport=PHONE)
     status = section.locator("form > .status")
     name, fit = section.get_by_label("Name"), section.get_by_role("button", name="Fit")
     consent = section.locator("[name=consent]")
@@ -313,6 +319,7 @@ def test_an_error_stands_at_its_field(opened: Opening) -> None:
     status.filter(has_text="wants a recording of the consent").wait_for()
     assert consent.is_visible()
     assert problem_of(consent) == "the server wants a recording of the consent"
+    assert width_of(section.page) <= PHONE["width"]
     record(section, "Record the consent")
     assert problem_of(consent) == ""
     server.refusal = None

@@ -86,7 +86,7 @@ export class SayPanel {
   listen(voice) {
     if (this.socket) this.finish("Stopped.");
     this.voice.value = voice;
-    this.text.value ||= SAMPLE;
+    if (!this.text.value.trim()) this.text.value = SAMPLE;
     this.choose();
     this.start();
   }

@@ -62,7 +62,7 @@ export class VoicePanel {
     /** The server says whether it wants one. */
     this.consent = el(
       "fieldset",
-      { class: "answer-tools", disabled: true, hidden: true },
+      { class: "buttons", disabled: true, hidden: true },
       el("label", {}, "Consent, as a recording ", consent),
       recordConsent,
     );

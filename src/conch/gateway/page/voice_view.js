@@ -10,10 +10,7 @@ const [WIDTH, HEIGHT] = [320, 96];
 
 /**
  * @param {import("./voice_model.js").FittedVoice} voice
- * @param {object} hooks
- * @param {HTMLSelectElement} hooks.list Gets the voice once it can speak.
- * @param {(voice: string) => void} hooks.listen Read a text by a voice.
- * @param {(error: Error) => string} hooks.explain
+ * @param {import("./voice_panel.js").VoicePanel["hooks"]} hooks
  * @returns {HTMLElement}
  */
 export function voiceView(voice, { list, listen, explain }) {
@@ -90,6 +87,7 @@ export function voiceView(voice, { list, listen, explain }) {
  */
 function pictureOf(curve) {
   const points = pointsOf(curve, WIDTH, HEIGHT);
+  const [cx, cy] = points.at(-1);
   const [[, first], [steps, last]] = [curve[0], curve.at(-1)];
   const label = `Similarity ${first} at first, ${last} after ${steps} steps`;
   const viewBox = `-16 -8 ${WIDTH + 24} ${HEIGHT + 16}`;
@@ -99,7 +97,7 @@ function pictureOf(curve) {
     svg("path", { d: `M0 0H${WIDTH}M0 ${HEIGHT}H${WIDTH}` }),
     svg("text", { x: -14, y: 4 }, "1"),
     svg("text", { x: -14, y: HEIGHT + 4 }, "0"),
-    // Its ends are round: a line of no length, which one point gives, is a dot.
-    svg("path", { class: "curve-line", d: `M${points[0]}L${points.join("L")}` }),
+    svg("path", { class: "curve-line", d: `M${points.join("L")}` }),
+    svg("circle", { class: "curve-line", cx, cy, r: 2, fill: "none" }),
   );
 }
