@@ -67,10 +67,11 @@ export function toPcm16(samples) {
 export function toWav(frames, name) {
   const length = frames.reduce((sum, frame) => sum + frame.byteLength, 0);
   // Browsers run on little-endian machines, whose numbers stand as in the file.
-  const [two, four] = [(...values) => Uint16Array.of(...values), (value) => Uint32Array.of(value)];
-  const format = [two(1, 1), four(SAMPLE_RATE), four(BYTES_PER_SECOND), two(2, 16)];
-  const head = ["RIFF", four(36 + length), "WAVEfmt ", four(16), ...format, "data", four(length)];
-  return new File([...head, ...frames], name, { type: "audio/wav" });
+  const head = ["RIFF", Uint32Array.of(36 + length), "WAVEfmt ", Uint32Array.of(16)];
+  const rates = Uint32Array.of(SAMPLE_RATE, BYTES_PER_SECOND);
+  const format = [Uint16Array.of(1, 1), rates, Uint16Array.of(2, 16)];
+  const data = ["data", Uint32Array.of(length), ...frames];
+  return new File([...head, ...format, ...data], name, { type: "audio/wav" });
 }
 
 /**

@@ -98,6 +98,6 @@ function pictureOf(curve) {
     svg("text", { x: -14, y: 4 }, "1"),
     svg("text", { x: -14, y: HEIGHT + 4 }, "0"),
     svg("path", { class: "curve-line", d: `M${points.join("L")}` }),
-    svg("circle", { class: "curve-line", cx, cy, r: 2, fill: "none" }),
+    svg("circle", { class: "curve-line", cx, cy, r: 2 }),
   );
 }
