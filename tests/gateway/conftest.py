@@ -16,7 +16,8 @@ import trustme
 from gateways import Gateway, gateway_alone, new_key, serving_gateway
 from loop_gateway import LoopGateway, loop_gateway
 from own_gateway import OwnGateway, own_gateway
-from programs import NODE_TESTS
+from playwright.sync_api import Browser, sync_playwright
+from programs import NODE_TESTS, required
 from recordings import Recording, recordings_of
 
 from conch.gateway import GatewayConfig, GatewayService
@@ -46,6 +47,20 @@ def url() -> Iterator[str]:
     """Yield the address of a gateway without a server."""
     with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
         yield service.url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Yield a browser whose microphone beeps."""
+    arguments = [
+        *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+        *("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"),
+        "--autoplay-policy=no-user-gesture-required",
+    ]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from axe import serious_problems
 from gateways import Gateway
 from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
-from programs import NODE_TESTS, required
+from programs import required
 from recordings import Recording, wer
 
 HERE = Path(__file__).parent
@@ -68,21 +69,6 @@ def faults_of(context: BrowserContext) -> list[str]:
     context.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
     context.on("weberror", lambda error: faults.append(str(error.error)))
     return faults
-
-
-def serious_problems(page: Page) -> list[str]:
-    """Return what axe-core finds on a page: what keeps somebody from using it."""
-    required("npm")
-    # Not a script of the page, whose content security policy would forbid it.
-    page.evaluate((NODE_TESTS / "node_modules" / "axe-core" / "axe.min.js").read_text())
-    result = page.evaluate("axe.run()")
-    assert len(result["passes"]) > 10
-    return [
-        f"{problem['id']}: {node['html']} {node['failureSummary']}"
-        for problem in result["violations"]
-        if problem["impact"] in ("serious", "critical")
-        for node in problem["nodes"]
-    ]
 
 
 def drop(page: Page, path: Path) -> None:

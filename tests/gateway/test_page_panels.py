@@ -15,9 +15,7 @@ from playwright.sync_api import (
     Page,
     Route,
     WebSocketRoute,
-    sync_playwright,
 )
-from programs import required
 
 LISTEN = re.compile(r"/v1/listen\?")
 ANSWER = {
@@ -40,19 +38,6 @@ ANSWER = {
     ],
 }
 END = {"type": "end", "text": "", "duration": 3.0}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    arguments = [
-        *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-        *("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"),
-        "--autoplay-policy=no-user-gesture-required",
-    ]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import {
   ApiError,
   componentsFor,
   formatted,
-  getJson,
+  fetchJson,
   keepKey,
   key,
   transcribe,
@@ -75,7 +75,7 @@ test("an error of a format is the server's", async () => {
 
 test("a page of a proxy is no answer", async () => {
   put("fetch", { value: async () => new Response("<html>Sign in</html>") });
-  await assert.rejects(getJson("/v1/options"), (error) => {
+  await assert.rejects(fetchJson("/v1/options"), (error) => {
     return error instanceof ApiError && /not Conch's server/.test(error.message);
   });
   requestThat((request) => {

@@ -1,6 +1,6 @@
 /** One answer: its words, the path that made it, and what can be done with it. */
 
-import { clock, el } from "./dom.js";
+import { button, clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { candidatesOf } from "./nbest_view.js";
 import { duration, plan, taken } from "./path_model.js";
@@ -93,11 +93,7 @@ export class AnswerView {
     const warnings = (transcript.warnings ?? []).map((text) => el("p", { class: "warning" }, text));
     this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`);
     this.warnings.replaceChildren(...warnings);
-    const ask = el(
-      "button",
-      { type: "button", on: { click: () => this.showCandidates(ask) } },
-      "Other candidates",
-    );
+    const ask = button("Other candidates", () => this.showCandidates(ask));
     this.tools.replaceChildren(
       downloads(() => this.speakers.named(this.transcript), this.fileName, this.explain),
       ask,

@@ -13,13 +13,15 @@ const UNREADABLE =
 export class ApiError extends Error {
   /**
    * @param {number} status HTTP status; 0 without an answer.
-   * @param {{message?: string}} error
+   * @param {{message?: string, param?: string | null}} error
    * @param {string | null} [retryAfter] Seconds.
    */
   constructor(status, error, retryAfter = null) {
     const said = error.message || `the server answered with status ${status}`;
     super(retryAfter ? `${said.replace(/\.$/, "")}. Try again in ${retryAfter} s.` : said);
     this.status = status;
+    /** The field that is wrong. */
+    this.param = error.param ?? "";
   }
 }
 
@@ -49,11 +51,12 @@ export function keepKey(value) {
 /**
  * Return the JSON at a path.
  * @param {string} path
+ * @param {RequestInit} [settings]
  * @returns {Promise<any>}
  * @throws {ApiError} No answer, or an error.
  */
-export async function getJson(path) {
-  return parsed(await asked(path));
+export async function fetchJson(path, settings) {
+  return parsed(await asked(path, settings));
 }
 
 /**
@@ -66,7 +69,7 @@ export async function getJson(path) {
 export async function componentsFor(fields, isLive) {
   const short = Object.entries(fields).filter(([, value]) => String(value).length <= MAX_VALUE);
   const query = new URLSearchParams({ ...Object.fromEntries(short), live: isLive });
-  return (await getJson(`/v1/components?${query}`)).components;
+  return (await fetchJson(`/v1/components?${query}`)).components;
 }
 
 /**

@@ -19,6 +19,17 @@ export function el(tag, properties = {}, ...children) {
 }
 
 /**
+ * Return a button.
+ * @param {string} text
+ * @param {() => void} press
+ * @param {Record<string, any>} [properties]
+ * @returns {HTMLButtonElement}
+ */
+export function button(text, press, properties = {}) {
+  return el("button", { type: "button", ...properties, on: { click: press } }, text);
+}
+
+/**
  * Return an SVG element.
  * @param {string} tag
  * @param {Record<string, any>} [properties]

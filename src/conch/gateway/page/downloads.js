@@ -1,7 +1,7 @@
 /** Buttons that save a transcript as a file. */
 
 import { formatted } from "./api.js";
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 
 /** What the server writes, by the ending of the file. */
 const FORMATS = {
@@ -18,7 +18,7 @@ const FORMATS = {
  */
 export function downloads(transcript, name, explain) {
   const problem = el("span", { role: "status" });
-  const button = (ending, type, write) => {
+  const saving = (ending, type, write) => {
     const press = async () => {
       try {
         const blob = new Blob([await write(transcript())], { type: `${type};charset=utf-8` });
@@ -28,16 +28,16 @@ export function downloads(transcript, name, explain) {
         problem.textContent = explain(error);
       }
     };
-    return el("button", { type: "button", on: { click: press } }, ending);
+    return button(ending, press);
   };
   return el(
     "div",
     { class: "downloads", role: "group", "aria-label": "Download" },
     el("span", { "aria-hidden": "true" }, "Download"),
     ...Object.entries(FORMATS).map(([ending, { format, type }]) =>
-      button(ending, type, (said) => formatted(said, format)),
+      saving(ending, type, (said) => formatted(said, format)),
     ),
-    button("json", "application/json", asJson),
+    saving("json", "application/json", asJson),
     problem,
   );
 }

@@ -2,7 +2,7 @@
 
 import { AnswerView } from "./answer_view.js";
 import { componentsFor, transcribe } from "./api.js";
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { onOneScale, taken } from "./path_model.js";
 import { Player } from "./player.js";
 import { StatusLine } from "./status_line.js";
@@ -37,21 +37,9 @@ export class FilePanel {
     this.upload = progressBar("Upload");
     this.recognition = progressBar("Recognition");
     this.bars = el("div", { class: "bars" }, this.upload.element, this.recognition.element);
-    this.cancelButton = el(
-      "button",
-      { type: "button", on: { click: () => this.cancel() } },
-      "Cancel",
-    );
-    this.againButton = el(
-      "button",
-      { type: "button", on: { click: () => this.run() } },
-      "Transcribe again",
-    );
-    this.compareButton = el(
-      "button",
-      { type: "button", on: { click: onCompare } },
-      "Compare with another choice",
-    );
+    this.cancelButton = button("Cancel", () => this.cancel());
+    this.againButton = button("Transcribe again", () => this.run());
+    this.compareButton = button("Compare with another choice", onCompare);
     this.audio = el("audio", { controls: true, preload: "metadata", "aria-label": "The file" });
     this.player = new Player(this.audio, () => this.unplayable());
     const silence = "The browser cannot play this file, so its words stay silent.";

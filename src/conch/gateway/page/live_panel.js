@@ -1,12 +1,12 @@
 /** Show live text as it is spoken: utterance by utterance, each in the states that it has. */
 
 import { componentsFor } from "./api.js";
-import { clock, el } from "./dom.js";
+import { button, clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { LiveModel, told } from "./live_model.js";
 import { piecesThatStay, runsOf, speakerOf } from "./live_runs.js";
 import { ListenSession } from "./listen_session.js";
-import { openMicrophone } from "./microphone.js";
+import { MUTED_DB, openMicrophone } from "./microphone.js";
 import { plan, taken } from "./path_model.js";
 import { PathView } from "./path_view.js";
 import { SpeakersView } from "./speakers_view.js";
@@ -14,8 +14,7 @@ import { StatusLine } from "./status_line.js";
 
 /** Utterances on the page; older ones stay in the downloads. */
 const MAX_SHOWN = 200;
-/** Decibels and frames by which a microphone counts as muted. */
-const MUTED_DB = -85;
+/** Frames after which a microphone counts as muted. */
 const MUTED_FRAMES = 100;
 
 const RESUMED = "Listening. The connection was lost, and the text goes on.";
@@ -60,11 +59,7 @@ export class LivePanel {
     this.timer = el("span", { class: "figure" }, "0:00");
     this.lag = el("span", { class: "figure" }, "–");
     this.firmLag = el("span", { class: "figure" }, "–");
-    this.endUtterance = el(
-      "button",
-      { type: "button", on: { click: () => this.socket?.finalize() } },
-      "End utterance",
-    );
+    this.endUtterance = button("End utterance", () => this.socket?.finalize());
     this.list = el("ol", { class: "utterances", tabindex: 0, "aria-label": "What was said" });
     this.speakers = new SpeakersView(this.list);
     this.tools = el("div", { class: "answer-tools" });

@@ -1,6 +1,6 @@
 /** Puts the page together: the two inputs, the choices, and the answers. */
 
-import { ApiError, componentsFor, getJson, keepKey, key } from "./api.js";
+import { ApiError, componentsFor, fetchJson, keepKey, key } from "./api.js";
 import { Choices } from "./choices.js";
 import { byId, el } from "./dom.js";
 import { FilePanel } from "./file_panel.js";
@@ -45,8 +45,8 @@ async function load() {
   const isAsked = byId("key-form").contains(document.activeElement);
   try {
     const [{ options, version }, models] = await Promise.all([
-      getJson("/v1/options"),
-      getJson("/v1/models"),
+      fetchJson("/v1/options"),
+      fetchJson("/v1/models"),
     ]);
     const names = models.data.map((model) => model.id);
     const settings = { options, models: names, onChange: chosen };
@@ -144,13 +144,15 @@ const file = new FilePanel(byId("file-panel"), {
   explain,
 });
 
+const microphone = () => ({
+  deviceId: byId("device").value,
+  ...Object.fromEntries(SWITCHES.map((name) => [name, byId(name).checked])),
+});
+
 const live = new LivePanel(byId("live-panel"), {
   explain,
   way: () => waysOf(["a"], true)?.[0] ?? null,
-  microphone: () => ({
-    deviceId: byId("device").value,
-    ...Object.fromEntries(SWITCHES.map((name) => [name, byId(name).checked])),
-  }),
+  microphone,
   // Browsers give the names of devices once the microphone was allowed.
   onMicrophone: listDevices,
   onState: (state) => {
@@ -164,7 +166,7 @@ const live = new LivePanel(byId("live-panel"), {
   explainRefusal,
 });
 
-const say = new SayPanel(byId("say-panel"), { explain, explainRefusal });
+const say = new SayPanel(byId("say-panel"), { explain, explainRefusal, microphone });
 
 /**
  * A browser does not say why a WebSocket is refused; plain HTTP does.
@@ -173,7 +175,7 @@ const say = new SayPanel(byId("say-panel"), { explain, explainRefusal });
  */
 async function explainRefusal(path) {
   try {
-    await getJson(path);
+    await fetchJson(path);
     return "";
   } catch (error) {
     // The request has no problem.
@@ -221,7 +223,8 @@ document.addEventListener("dragover", (event) => isFile(event) && event.preventD
 document.addEventListener("drop", (event) => {
   inside = 0;
   document.body.classList.remove("is-dragging");
-  if (!isFile(event)) return;
+  // Recordings of a voice have a place of their own.
+  if (!isFile(event) || event.defaultPrevented) return;
   event.preventDefault();
   take(event.dataTransfer.files[0]);
 });

@@ -6,11 +6,13 @@ export class MicrophoneError extends Error {}
 const REASONS = {
   NotAllowedError:
     "The browser was not allowed to use the microphone. Allow it in the site settings " +
-    "(the icon next to the address), then press Speak again.",
+    "(the icon next to the address), then try again.",
   NotFoundError: "No microphone was found. Plug one in, or choose a file instead.",
   NotReadableError: "The microphone is in use by another program, or does not answer.",
   OverconstrainedError: "The chosen microphone is not there any more. Choose another one.",
 };
+/** Decibels below which there is no sound. */
+export const MUTED_DB = -85;
 /** Milliseconds after which a browser that does not answer counts as paused. */
 const ANSWER_MS = 1000;
 

@@ -59,6 +59,22 @@ export function toPcm16(samples) {
 }
 
 /**
+ * Return frames of s16le as a WAV file.
+ * @param {ArrayBuffer[]} frames
+ * @param {string} name
+ * @returns {File}
+ */
+export function toWav(frames, name) {
+  const length = frames.reduce((sum, frame) => sum + frame.byteLength, 0);
+  // Browsers run on little-endian machines, whose numbers stand as in the file.
+  const head = ["RIFF", Uint32Array.of(36 + length), "WAVEfmt ", Uint32Array.of(16)];
+  const rates = Uint32Array.of(SAMPLE_RATE, BYTES_PER_SECOND);
+  const format = [Uint16Array.of(1, 1), rates, Uint16Array.of(2, 16)];
+  const data = ["data", Uint32Array.of(length), ...frames];
+  return new File([...head, ...format, ...data], name, { type: "audio/wav" });
+}
+
+/**
  * Return the level of samples in decibels below full scale, at least -100.
  * @param {Float32Array} samples
  * @returns {number}

@@ -1,18 +1,20 @@
 /** Read a text aloud: sound from its first sentence on, and the word that is heard is marked. */
 
-import { componentsFor, getJson, openSocket, speech } from "./api.js";
-import { el, freshId } from "./dom.js";
+import { componentsFor, fetchJson, openSocket, speech } from "./api.js";
+import { button, el, freshId } from "./dom.js";
 import { save } from "./downloads.js";
 import { plan, taken } from "./path_model.js";
 import { PathView } from "./path_view.js";
 import { Schedule } from "./schedule.js";
 import { StatusLine } from "./status_line.js";
+import { VoicePanel } from "./voice_panel.js";
 
 /** Seconds of audio that the page has before it sends no more text, and characters of a piece. */
 const AHEAD_S = 30;
 const PIECE = 500;
 /** Milliseconds between two looks at the clock: a short word lasts a tenth of a second. */
 const LOOK_MS = 40;
+const SAMPLE = "This is how the voice sounds.";
 
 export class SayPanel {
   /**
@@ -20,8 +22,9 @@ export class SayPanel {
    * @param {object} settings
    * @param {(error: Error) => string} settings.explain
    * @param {(path: string) => Promise<string>} settings.explainRefusal Why it refuses at a path.
+   * @param {() => any} settings.microphone The chosen device and switches.
    */
-  constructor(host, { explain, explainRefusal }) {
+  constructor(host, { explain, explainRefusal, microphone }) {
     this.explain = explain;
     this.explainRefusal = explainRefusal;
     const [text, voice, speed] = ["text", "voice", "speed"].map(freshId);
@@ -31,9 +34,10 @@ export class SayPanel {
     const show = () => (shown.textContent = Number(this.speed.value).toFixed(1));
     const range = { type: "range", min: 0.5, max: 2, step: 0.1, value: 1 };
     this.speed = el("input", { id: speed, ...range, on: { input: show } });
-    this.button = el("button", { type: "button", on: { click: () => this.toggle() } }, "Read aloud");
-    const saving = { click: () => this.save() };
+    this.button = button("Read aloud", () => this.toggle());
     this.status = new StatusLine();
+    const listen = (name) => this.listen(name);
+    this.voices = new VoicePanel({ list: this.voice, listen, microphone, explain });
     this.said = el("p", { class: "transcript" });
     const path = el("div");
     host.append(
@@ -45,8 +49,9 @@ export class SayPanel {
         this.button,
         el("label", { for: voice }, "Voice ", this.voice),
         el("label", { for: speed }, "Speed ", this.speed, " ", shown),
-        el("button", { type: "button", on: saving }, "Save as mp3"),
+        button("Save as mp3", () => this.save()),
       ),
+      this.voices.element,
       this.status.element,
       this.said,
       path,
@@ -58,17 +63,32 @@ export class SayPanel {
 
   /** Load the voices. */
   async load() {
-    const { voices } = await getJson("/v1/audio/voices");
-    const options = voices.map(({ id, description }) =>
+    const { voices, fitted } = await fetchJson("/v1/audio/voices");
+    const names = new Set(fitted?.map(({ name }) => name));
+    const served = voices.filter(({ id }) => !names.has(id));
+    const options = served.map(({ id, description }) =>
       el("option", { value: id }, description ? `${id}: ${description}` : id),
     );
     this.voice.replaceChildren(...options);
+    this.voices.load(fitted);
     await this.choose();
   }
 
   /** Ask for the components of the chosen voice. */
   async choose() {
     this.components = await componentsFor({ voice: this.voice.value }, false);
+  }
+
+  /**
+   * Choose a voice, and read by it.
+   * @param {string} voice
+   */
+  listen(voice) {
+    if (this.socket) this.finish("Stopped.");
+    this.voice.value = voice;
+    if (!this.text.value.trim()) this.text.value = SAMPLE;
+    this.choose();
+    this.start();
   }
 
   /** @returns {Record<string, string>} */
