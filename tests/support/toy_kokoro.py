@@ -33,7 +33,7 @@ def write_kokoro(folder: Path) -> Path:
     """Write network and styles into a folder, and return it.
 
     A token takes three frames. A sample is a product of its frame's text, and a sum with its
-    column of the source, its pitch, its loudness and the style.
+    column of the source, and its pitch and its loudness by the style.
     """
     rng = np.random.default_rng(5)
     columns = FRAMES_OF_TOKEN * STEP
@@ -100,7 +100,8 @@ def write_kokoro(folder: Path) -> Path:
         node("Resize", "tone - of_half", "tone_samples", **spread),
         node("Reshape", "tone_samples samples_shape", "sung"),
         node("ReduceMean", f"{STYLE} one", "style_mean", keepdims=0),
-        node("Sum", "said heard sung style_mean", AUDIO),
+        node("Mul", "sung style_mean", "styled"),
+        node("Sum", "said heard styled", AUDIO),
     ]
     weights |= {
         "zero_float": np.zeros((1, 1), np.float32),

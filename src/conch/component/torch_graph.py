@@ -200,9 +200,8 @@ OPERATORS: Mapping[str, Operator] = {
     "ReduceMean": _mean,
     "ReduceSum": _sum,
     "Reshape": _reshaped,
-    "Resize": lambda _, value, region, scales: functional.interpolate(
-        value, scale_factor=float(scales[-1]), mode="nearest"
-    ),
+    # The nearest value, of the last axis alone.
+    "Resize": lambda _, value, region, scales: value.repeat_interleave(int(scales[-1]), -1),
     "ScatterND": _scattered,
     "Shape": lambda attributes, value: torch.tensor(value.shape[attributes.get("start", 0) :]),
     "Slice": _sliced,

@@ -31,7 +31,7 @@ from conch.families.speakers import EMBEDDING
 from conch.synthesis.fitting_job import FittingJob
 from conch.synthesis.recordings import SAME, VAD, person_of, speech_of
 from conch.synthesis.trial import text_of, words_of
-from conch.wire.errors import AudioError, ConchError, OptionError
+from conch.wire.errors import AudioError, OptionError, public_error
 
 logger = logging.getLogger(__name__)
 
@@ -221,17 +221,19 @@ class Fitting:
                     await self._finished(waiting[0])
                     continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._has_work.wait(), WAIT_S)
+                async with asyncio.timeout(WAIT_S):
+                    await self._has_work.wait()
 
     async def _finished(self, voice: StoredVoice) -> None:
         """Fit a voice to its end, which may be an error."""
         calls = self._runtime.live_calls(self._runtime.detached, MODE)
         try:
             await FittingJob(voice, self._voice, calls).run()
-        except (ConchError, OSError, ValueError) as error:
-            logger.error("the voice %r cannot be fitted: %s", voice.shown.name, error)
+        except Exception as error:  # the others are still to be fitted
+            reason = str(public_error(error))
+            logger.error("the voice %r cannot be fitted: %s", voice.shown.name, reason)
             if latest := fitted_voices.stored(voice.shown.name):
-                failed = replace(latest.shown, status="failed", seconds_left=0.0, error=str(error))
+                failed = replace(latest.shown, status="failed", seconds_left=0.0, error=reason)
                 msgspec.structs.replace(latest, shown=failed, work=None).keep()
 
 

@@ -29,6 +29,8 @@ SAME = 0.4
 """Least cosine of how a recording and the others of the same person sound."""
 TWO = 0.3
 """Cosine of two groups of pieces below which they are of two people; those of one are above 0.5."""
+NARROW = 1e-5
+"""Share of the power above 4.4 kHz below which a recording is of a telephone's band."""
 LEAST_SHARE = 0.2
 """Least share of the pieces that is a second voice."""
 
@@ -116,6 +118,8 @@ async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
     if _has_two(pieces):
         raise AudioError(f"{name} has two voices: a recording takes one person alone")
     pitch = await asyncio.to_thread(median_pitch, speech)
+    if await asyncio.to_thread(_is_narrow, speech):
+        warnings = (*warnings, "nothing is above 4 kHz, as in a telephone call: the voice is dull")
     return Speech(name, speech, pieces, pitch, tuple(f"{name}: {text}" for text in warnings))
 
 
@@ -130,6 +134,12 @@ async def sound_of_pieces(waveform: FloatArray, calls: Calls) -> FloatArray:
 
 def _together(heard: Sequence[Speech]) -> FloatArray:
     return unit(np.sum([item.sound for item in heard], axis=0))
+
+
+def _is_narrow(speech: FloatArray) -> bool:
+    """Return whether speech has hardly any power above 4.4 kHz."""
+    power = np.abs(np.fft.rfft(speech)) ** 2
+    return bool(power[len(power) * 11 // 20 :].sum() < NARROW * power.sum())
 
 
 def _has_two(pieces: FloatArray) -> bool:
