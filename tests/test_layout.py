@@ -21,14 +21,15 @@ ARROWS: Mapping[str, set[str]] = {
     # What both sides speak, the client, and what recordings are read by.
     "wire": {"declarations"},
     "session": {"wire"},
-    "client": {"declarations", "session", "whole", "wire"},
+    "fitted_voices": {"declarations", "whole"},
+    "client": {"declarations", "fitted_voices", "session", "whole", "wire"},
     "component": {"wire"},
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton. Recognition finds the hooks of a family
     # by the names that it declares, and imports none.
-    "bls": {"component", "declarations", "processes", "wire"},
+    "bls": {"component", "declarations", "fitted_voices", "processes", "wire"},
     "recognition": {"audio", "bls", "component", "declarations", "language", "wire"},
-    "synthesis": {"audio", "bls", "component", "declarations", "wire"},
+    "synthesis": {"audio", "bls", "component", "declarations", "fitted_voices", "wire"},
     "triton": {"bls", "component", "processes", "recognition", "wire"},
     # What the components compute, and the hooks of their families; serving never imports the making
     # of graphs.
@@ -45,19 +46,32 @@ ARROWS: Mapping[str, set[str]] = {
     "catalogue": {"cache", "declarations", "packaged", "whole", "wire"},
     # What starts servers, watches their processes and asks them.
     "processes": set(),
-    "launcher": {"catalogue", "declarations", "packaged", "processes", "wire"},
+    "launcher": {
+        *("catalogue", "declarations", "fitted_voices", "packaged", "processes", "wire"),
+    },
     # Manifests and error rates: what a benchmark, bulk runs and pseudo-labels share.
     "scoring": {"packaged", "wire"},
     "bulk": {"audio", "client", "component", "families", "scoring", "session", "whole", "wire"},
     "bench": {"client", "launcher", "packaged", "scoring", "wire"},
     "pseudo_labels": {"bulk", "client", "component", "scoring", "whole", "wire"},
     # What the public talks to; it knows Triton by the client alone.
-    "gateway": {"audio", "client", "declarations", "packaged", "session", "whole", "wire"},
+    "gateway": {
+        *("audio", "client", "declarations", "fitted_voices", "packaged", "session", "whole"),
+        "wire",
+    },
     # What puts servers together: texts for other programs.
     "deploy": {"catalogue", "client", "component", "whole", "wire"},
     "cli": {
         *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "families"),
-        *("declarations", "gateway", "graphs", "launcher", "packaged", "pseudo_labels"),
+        *(
+            "declarations",
+            "fitted_voices",
+            "gateway",
+            "graphs",
+            "launcher",
+            "packaged",
+            "pseudo_labels",
+        ),
         *("scoring", "whole", "wire"),
     },
 }

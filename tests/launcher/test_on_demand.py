@@ -11,7 +11,7 @@ from conch.launcher.loaded_models import on_demand, settings_for
 from conch.launcher.preparation import prepare
 from conch.launcher.process import Workspace
 from conch.launcher.repositories import model_names, shipped_repositories
-from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS, OnDemandSettings
+from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS, OnDemandSettings
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
@@ -24,7 +24,7 @@ DEFAULTS = {
 
 def test_what_requests_without_options_need_is_loaded_at_the_start() -> None:
     later = on_demand(SHIPPED)
-    assert set(SHIPPED).difference(later) == {*ENTRY_POINTS, *SYNTHESIS, *DEFAULTS}
+    assert set(SHIPPED).difference(later) == {*ENTRY_POINTS, *SYNTHESIS, FITTING, *DEFAULTS}
     assert len(later) > len(SHIPPED) / 3
 
 

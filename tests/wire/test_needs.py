@@ -117,11 +117,12 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 39
+    assert len(components) == 40
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
         *("speaker_embedding", "speaker_segmentation", "end_of_turn", "voice_style"),
+        "kokoro_gradient",
         *(name for item in synthesizers().values() for name in item.components),
         *decoders()["transducer"].live,
         *decoders()["kaldi"].live,

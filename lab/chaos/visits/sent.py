@@ -28,7 +28,7 @@ class Sent:
 def honest(door: Door) -> Sent:
     waveform = speech()[: round(SPEECH_S * RATE)]
     match door.takes:
-        case "file":
+        case "file" | "recordings":
             return Sent((wav_file(waveform),))
         case "live audio":
             # In two passes a busy server leaves some out.

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from conch.component import SAMPLE_RATE, FloatArray, Row
+from conch.component import SAMPLE_RATE, FloatArray, Row, unit
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.likeness import LEAST_S, MOST_S, SOUNDS, sound_of
-from conch.families.speakers.clustering import unit
 from conch.families.speakers.components import EmbeddingComponent
 from conch.families.speakers.weights import SpeakersConfig
 from lab.arguments import script_parser

@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from conch.component import unit
 from conch.families.speakers import MODEL as SPEAKERS
 from conch.families.speakers import PACKAGE
-from conch.families.speakers.clustering import unit
 from conch.families.speakers.components import fbank
 from conch.families.speakers.weights import EMBEDDING_WEIGHTS, read_weights
 from conch.packaged import packaged

@@ -9,7 +9,7 @@ from conch.bls.concurrency import ConcurrencyLimits, WithoutWaiting
 from conch.bls.config import BlsConfig, OwnComponents
 from conch.bls.failover import Failover, OnDemand
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
-from conch.families import own_voices
+from conch.fitted_voices import own_voices
 from conch.wire.entry_points import Health
 from conch.wire.named_models import named_models
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, whole
 from conch.cli.server import HEADERS, URL, headers_of, server_that_fits
-from conch.families.fitted_voices import NAME, TAKES_NAME, FittedVoice
+from conch.fitted_voices import NAME, TAKES_NAME, FittedVoice
 from conch.wire.errors import ConchError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def run_stop(args: argparse.Namespace) -> int:
 
 def run_remove(args: argparse.Namespace) -> int:
     """Delete a voice by its server; without --url, the file on this machine."""
-    from conch.families import fitted_voices
+    from conch import fitted_voices
 
     if args.url:
         with _client(args) as client:

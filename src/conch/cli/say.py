@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
+from conch import fitted_voices
 from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli import fit
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
@@ -24,9 +25,8 @@ from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Address, Endpoint
 from conch.client.gateway import is_gateway, voices_of
 from conch.client.speech import IN_PARTS
-from conch.families import add_voices, all_families, fitted_voices, likening, traits
+from conch.families import add_voices, all_families, replace_voices, traits
 from conch.families.family import AddedVoice, Voice
-from conch.families.fitted_voices import VARIABLE, spoken_voices
 from conch.packaged import install
 from conch.whole import whole_file
 from conch.wire.errors import ConchError, OptionError, ServerError
@@ -167,7 +167,7 @@ def run_like(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     if args.piper and args.url:
         raise UsageError("--piper is for a server that this command starts, and --url names one")
-    add_voices(spoken_voices(likening(), {VARIABLE: "1"}))
+    replace_voices(fitted_voices.own_voices({fitted_voices.VARIABLE: "1"}))
     headers, added = headers_of(args), added_by(args.piper)
     options = {"format": format_of(args), **given_options(args, fields(SynthesisOptions))}
     if added and not options.keys() & {"voice", "reference"}:

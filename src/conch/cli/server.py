@@ -14,7 +14,6 @@ from conch.catalogue.models import KINDS, components_chosen, detect, find
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.endpoint import CA_VARIABLE, Address, request_headers
 from conch.families import likening, rescorers
-from conch.families.speakers import EMBEDDING
 from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 from conch.wire.errors import ConfigError, OptionError, ServerError
 from conch.wire.formats import with_options_of
@@ -166,7 +165,7 @@ def server_that_fits(url: str | None) -> Iterator[str]:
         return
     # Whoever gives recordings to his own server answers for them.
     by = likening()
-    others = (FITTING, *by.components, by.voice_style, by.gradient, EMBEDDING.name)
+    others = (FITTING, *by.components, by.voice_style, by.embedding, by.gradient)
     config = replace(config_for([{}], others=others), voices_from_recordings=True)
     with _started(config) as started_url:
         yield started_url

@@ -16,7 +16,7 @@ from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
 from conch.client.triton_grpc import GrpcTransport
 from conch.client.triton_http import HttpTransport
 from conch.client.voices import File, fitting_request, voice_of, voices_of
-from conch.families.fitted_voices import FittedVoice
+from conch.fitted_voices import FittedVoice
 from conch.wire.entry_points import SYNTHESIS, Health
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript

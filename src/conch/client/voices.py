@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from conch.client.tensors import Request
-from conch.families.fitted_voices import FittedVoice
+from conch.fitted_voices import FittedVoice
 from conch.wire.entry_points import FITTING
 from conch.wire.errors import AudioError, ServerError
 

@@ -127,6 +127,12 @@ def answers(component: ComponentModel, rows: Sequence[Row]) -> Sequence[Outputs 
         return [answers(component, [row])[0] for row in rows]
 
 
+def unit(vectors: FloatArray) -> FloatArray:
+    """Return vectors of unit length."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-9)))
+
+
 def bytes_array(texts: Sequence[str]) -> Array:
     """Return strings as a 1-D array for a BYTES tensor."""
     return np.array([text.encode() for text in texts], dtype=np.object_)

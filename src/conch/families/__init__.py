@@ -19,7 +19,6 @@ from conch.families.family import (
     Rewriter,
     Synthesizer,
 )
-from conch.families.fitted_voices import spoken_voices
 from conch.families.funasr import FAMILY as FUNASR
 from conch.families.hibari import FAMILY as HIBARI
 from conch.families.inverse_normalizer import FAMILY as INVERSE_NORMALIZER
@@ -125,11 +124,6 @@ def replace_voices(texts: Iterable[str]) -> None:
     _ADDED.clear()
     for text in texts:
         add_voices(text)
-
-
-def own_voices() -> tuple[str, ...]:
-    """Return the voices of this server that are in no declaration, as `add_voices` takes them."""
-    return os.environ.get(VOICES, "[]"), spoken_voices(likening())
 
 
 def likening() -> Synthesizer:

@@ -273,6 +273,8 @@ class Synthesizer:
     """Whether `NAME#SPEAKER` is a value too, for voices of several speakers."""
     voice_style: str = ""
     """Component that finds its voice for a recording; empty for none."""
+    embedding: str = ""
+    """Component that says how such a voice sounds; empty for none."""
     gradient: str = ""
     """Component that says how a voice gets more like a recording; empty for none."""
     mixes: bool = False

@@ -17,7 +17,7 @@ from multidict import MultiDict
 
 import conch
 from conch.families import decoders, takers
-from conch.families.fitted_voices import FittedVoice
+from conch.fitted_voices import FittedVoice
 from conch.gateway import file_request, voicing
 from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION

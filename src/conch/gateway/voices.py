@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from conch.client import AsyncClient
-from conch.families.fitted_voices import FittedVoice
+from conch.fitted_voices import FittedVoice
 from conch.gateway.errors import ApiError, invalid
 from conch.gateway.form import uploaded
 from conch.gateway.state import CALLER, GATEWAY
@@ -94,7 +94,8 @@ async def _asked(
     for client in gateway.servers.clients:
         if any(voice.name == name for voice in await _fitted(client)):
             return await ask(client, name)
-    raise ApiError(404, f"there is no fitted voice {name!r:.80}", param="name", code="not_found")
+    message = f"there is no fitted voice {name!r:.80}"
+    raise ApiError(404, message, param="name", code="voice_not_found")
 
 
 async def _fitted(client: AsyncClient) -> list[FittedVoice]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
-from conch.families import fitted_voices
-from conch.families.fitted_voices import CONSENT_VARIABLE
+from conch import fitted_voices
+from conch.fitted_voices import CONSENT_VARIABLE
 from conch.launcher.admin import with_component_key
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import require_free, resolve_host

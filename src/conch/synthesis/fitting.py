@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from conch import fitted_voices
 from conch.bls.call import Components
 from conch.bls.calls import Calls
 from conch.bls.config import BlsConfig
@@ -25,9 +26,8 @@ from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
 from conch.component import Array, FloatArray
-from conch.families import fitted_voices, likening, own_voices, replace_voices, voices
-from conch.families.fitted_voices import CONSENT_VARIABLE, STOP, FittedVoice, StoredVoice, Work
-from conch.families.speakers import EMBEDDING
+from conch.families import likening, replace_voices, voices
+from conch.fitted_voices import CONSENT_VARIABLE, STOP, FittedVoice, StoredVoice, Work, own_voices
 from conch.synthesis.fitting_job import FittingJob
 from conch.synthesis.recordings import SAME, VAD, person_of, speech_of
 from conch.synthesis.trial import text_of, words_of
@@ -162,15 +162,15 @@ class Fitting:
         name = request.name
         if name in voices() or fitted_voices.stored(name):
             raise OptionError(f"option 'name' takes a new name; {name!r} is a voice already")
-        await calls.need((VAD, EMBEDDING.name, self._voice.voice_style))
+        await calls.need((VAD, self._voice.embedding, self._voice.voice_style))
         person = await person_of(request.files, calls)
         if self._consent:
             await self._check_consent(request, person.target, calls)
         inputs = {"embedding": person.target, "pitch": np.array([person.pitch], np.float32)}
-        outputs = ("style", "pitch", "sound", "axes")
+        outputs = ("style", "pitch", "sound", "deviation")
         made = await calls(self._voice.voice_style, inputs, outputs)
-        style, pitch, sound, axes = (made[item].numpy() for item in outputs)
-        zeros = np.zeros(len(axes), np.float32).tobytes()
+        style, pitch, sound, deviation = (made[item].numpy() for item in outputs)
+        zeros = np.zeros(len(deviation), np.float32).tobytes()
         voice = StoredVoice(
             shown=FittedVoice(
                 name=name,
@@ -184,7 +184,7 @@ class Fitting:
             work=Work(
                 target=person.target.tobytes(),
                 held_back=person.held_back.tobytes(),
-                axes=axes.tobytes(),
+                deviation=deviation.tobytes(),
                 most_s=60.0 * request.minutes,
                 point=zeros,
                 moments=(zeros, zeros),

@@ -6,11 +6,11 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from conch.bls.call import Parameter
 from conch.bls.calls import Calls
 from conch.component import FloatArray
 from conch.families.family import Synthesizer
-from conch.families.fitted_voices import STOP, StoredVoice
-from conch.families.speakers import EMBEDDING
+from conch.fitted_voices import STOP, StoredVoice
 from conch.synthesis.gradient_ascent import GradientAscent
 from conch.synthesis.trial import Trial, latents_of
 
@@ -34,10 +34,10 @@ class FittingJob:
         assert voice.work is not None
         self._voice, self._work, self._by, self._calls = voice, voice.work, by, calls
         self._ascent = GradientAscent.of(voice.work, voice.shown.steps)
-        self._target, self._start = (
-            np.frombuffer(data, np.float32) for data in (voice.work.target, voice.start)
+        self._target, self._deviation, self._start = (
+            np.frombuffer(data, np.float32)
+            for data in (voice.work.target, voice.work.deviation, voice.start)
         )
-        self._axes = np.frombuffer(voice.work.axes, np.float32).reshape(-1, len(self._start))
         self._trial = Trial(np.frombuffer(voice.work.held_back, np.float32), calls)
         self._began = time.monotonic() - voice.shown.seconds
         self._stop = voice.path.with_suffix(STOP)
@@ -47,7 +47,7 @@ class FittingJob:
 
         Raise a ConchError if a component fails, an OSError if the voice cannot be kept.
         """
-        await self._calls.need((*self._by.components, EMBEDDING.name, self._by.gradient))
+        await self._calls.need((*self._by.components, self._by.embedding, self._by.gradient))
         sentences = [await latents_of(text, self._voice, self._calls) for text in SENTENCES]
         while True:
             steps = self._voice.shown.steps
@@ -108,8 +108,9 @@ class FittingJob:
             "sound": self._sound(self._ascent.point),
             "target": self._target,
         }
-        made = await self._calls(self._by.gradient, inputs, ("gradient",), {"voice": shown.mix})
-        self._ascent.climb(self._axes @ made["gradient"].numpy().ravel())
+        parameters: dict[str, Parameter] = {"voice": shown.mix, "seed": shown.steps}
+        made = await self._calls(self._by.gradient, inputs, ("gradient",), parameters)
+        self._ascent.climb(made["gradient"].numpy().ravel() * self._deviation)
         self._voice = msgspec.structs.replace(
             self._voice,
             shown=replace(shown, steps=shown.steps + 1),
@@ -117,4 +118,4 @@ class FittingJob:
         )
 
     def _sound(self, point: FloatArray) -> FloatArray:
-        return np.asarray(self._start + point @ self._axes, np.float32)
+        return np.asarray(self._start + self._deviation * point, np.float32)

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from conch.component import FloatArray
-from conch.families.fitted_voices import Work
+from conch.fitted_voices import Work
 
 RATE = 0.1
 """Step in deviations of voices."""
 DECAYS = 0.8, 0.95
 """Of the first and second moments: some hundred steps are few."""
-PULL = 0.004
-"""Pull back to the mix, as a share of the way from it."""
+PULL = 0.2
+"""Pull back to the mix, as a share of the way from it: without it, a second network that tells
+speakers apart finds the voice less alike in the end."""
 MEMORY = 0.9
 """Share of the former points in the mean, which is steadier than the latest one."""
 
@@ -22,7 +23,7 @@ class GradientAscent:
     """A search by Adam (Kingma & Ba 2015), whose answer is a decaying mean of its points."""
 
     point: FloatArray
-    """Place on the axes of the search, `[axes]`."""
+    """Deviations from where the search began, `[size]`."""
     first: FloatArray
     second: FloatArray
     mean: FloatArray
@@ -41,7 +42,7 @@ class GradientAscent:
         return self.first.tobytes(), self.second.tobytes()
 
     def climb(self, gradient: FloatArray) -> None:
-        """Take a step along a gradient `[axes]`; one that is not finite counts as none."""
+        """Take a step along a gradient `[size]`; one that is not finite counts as none."""
         self.steps += 1
         if not np.isfinite(gradient).all():
             return

@@ -8,10 +8,9 @@ import numpy as np
 
 from conch.audio.recording import file_recording
 from conch.bls.calls import Calls, together
-from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, FloatArray
+from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, FloatArray, unit
 from conch.component.pitch import median_pitch
-from conch.families.speakers import EMBEDDING
-from conch.families.speakers.clustering import unit
+from conch.families import likening
 from conch.wire.errors import AudioError
 
 VAD = "vad"
@@ -128,7 +127,7 @@ async def sound_of_pieces(waveform: FloatArray, calls: Calls) -> FloatArray:
     size = min(PIECE, len(waveform))
     starts = np.arange(0, len(waveform) - size + 1, PIECE // 2, dtype=np.int32)
     inputs = {"waveform": waveform, "starts": starts, "ends": (starts + size).astype(np.int32)}
-    outputs = await calls(EMBEDDING.name, inputs, ("embeddings",))
+    outputs = await calls(likening().embedding, inputs, ("embeddings",))
     return unit(outputs["embeddings"].numpy())
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import soxr
 
+from conch import fitted_voices
 from conch.audio.encoding import Encoder
 from conch.audio.recording import file_recording
 from conch.bls.call import BEFORE_CALLS, Components, Deadline
@@ -24,18 +25,15 @@ from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
-from conch.component import SAMPLE_RATE, FloatArray
+from conch.component import SAMPLE_RATE, FloatArray, unit
 from conch.families import (
-    fitted_voices,
     likening,
-    own_voices,
     replace_voices,
     voices,
     voices_that_stand_for,
 )
 from conch.families.family import Synthesizer
-from conch.families.speakers import EMBEDDING
-from conch.families.speakers.clustering import unit
+from conch.fitted_voices import own_voices
 from conch.synthesis.recordings import sound_of_pieces
 from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.errors import AudioError, OptionError, TextError
@@ -292,7 +290,7 @@ class References:
 
     async def _fetched_style(self, speaker: KnownSpeaker, calls: Calls) -> Style:
         component = likening().voice_style
-        await calls.need((component, EMBEDDING.name))
+        await calls.need((component, likening().embedding))
         if speaker.embedding is None:
             inputs = {"waveform": await asyncio.to_thread(_read, speaker.audio)}
         else:

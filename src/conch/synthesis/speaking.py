@@ -13,7 +13,7 @@ from conch.bls.calls import Calls
 from conch.bls.concurrency import PART
 from conch.component import Array, FloatArray, bytes_array
 from conch.families.family import Synthesizer
-from conch.families.fitted_voices import StoredVoice
+from conch.fitted_voices import StoredVoice
 from conch.wire.sentences import halves, sentences
 from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SpokenWord, SynthesisOptions
 

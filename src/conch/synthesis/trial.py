@@ -10,10 +10,9 @@ import soxr
 from rapidfuzz.distance import Levenshtein
 
 from conch.bls.calls import Calls
-from conch.component import SAMPLE_RATE, FloatArray, bytes_array
+from conch.component import SAMPLE_RATE, FloatArray, bytes_array, unit
 from conch.families import likening
-from conch.families.fitted_voices import StoredVoice
-from conch.families.speakers.clustering import unit
+from conch.fitted_voices import StoredVoice
 from conch.synthesis.recordings import sound_of_pieces
 from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.entry_points import ENTRY_POINTS

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from conch.component import Row
+from conch.component import Row, unit
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.likeness import PITCHES, SOUNDS, nearest, sound_of
-from conch.families.speakers.clustering import unit
 from conch.wire.errors import AudioError
 from conch.wire.synthesis import shares_of
 

@@ -6,8 +6,9 @@ from scipy.cluster.hierarchy import fcluster
 from scipy.cluster.hierarchy import linkage as scipys
 from scipy.spatial.distance import squareform
 
+from conch.component import unit
 from conch.families.speakers import clustering
-from conch.families.speakers.clustering import cut, large_clusters, linkage, unit, voices
+from conch.families.speakers.clustering import cut, large_clusters, linkage, voices
 
 AUTO = {"distance": 0.5, "least": 0.1}
 

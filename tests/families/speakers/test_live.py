@@ -8,7 +8,8 @@ import pytest
 from plain_labels import file_of
 from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
-from conch.families.speakers.clustering import MOST_PIECES, unit
+from conch.component import unit
+from conch.families.speakers.clustering import MOST_PIECES
 from conch.families.speakers.live import (
     FRAME_S,
     SETTLE_S,

@@ -13,6 +13,7 @@ from conch.families.family import (
     WeightsPackage,
 )
 from conch.families.hibari import TEXT_FRONTEND
+from conch.families.speakers import EMBEDDING
 from conch.families.speakers import PACKAGE as SPEAKERS
 from conch.families.speech import acoustic, vocoder
 
@@ -81,7 +82,7 @@ GRADIENT = ComponentInfo(
         TensorInfo("similarity", "FP32", (1,), "cosine of how the frames and the target sound"),
         TensorInfo("gradient", "FP32", (-1,), "of the similarity, by the numbers of `sound`"),
     ),
-    parameters={"voice": str},
+    parameters={"voice": str, "seed": int},
     is_one_by_one=True,
     package=replace(SPEAKERS, also_needs=PACKAGE),
 )
@@ -103,9 +104,7 @@ VOICE_STYLE = ComponentInfo(
         ),
         TensorInfo("pitch", "FP32", (1,), "factor of its pitch, for the acoustic model"),
         TensorInfo("sound", "FP32", (-1,), "what the acoustic model takes for it"),
-        TensorInfo(
-            "axes", "FP32", (-1, -1), "in which voices differ, of the length of their deviation"
-        ),
+        TensorInfo("deviation", "FP32", (-1,), "of these numbers over all voices"),
         TensorInfo("embedding", "FP32", (-1,), "how the recording sounds, a unit vector"),
     ),
     is_one_by_one=True,
@@ -164,6 +163,7 @@ FAMILY = Family(
             most_frames=80,
             voices=tuple(map(_voice, NAMES)),
             voice_style=VOICE_STYLE.name,
+            embedding=EMBEDDING.name,
             gradient=GRADIENT.name,
             mixes=True,
             stands_for=OPENAI_NAMES,

@@ -34,6 +34,11 @@ from conch.wire.errors import InvalidRequestError
 
 LEAST_FRAMES, MOST_FRAMES = 2 * CONTEXT + 12, 400
 """Frames of a stretch, with those around it."""
+COLOURS = (0.7, 0.5, 0.4, 0.3)
+"""Standard deviations of the waves over the bands by which microphones differ, the longest first,
+in natural logarithms of power."""
+NOISE = (-6.0, -2.0)
+"""Range of the noise below the mean of the features."""
 SILENCE = float(np.finfo(np.float32).eps)
 """Least energy of a band, as Kaldi has it."""
 
@@ -63,7 +68,8 @@ class KokoroGradient(RowByRow):
                 f"input 'sound' takes {SOUND_SIZE} numbers; sent: {sound.shape[1]}"
             )
         waveform = self._waveform(latents, sound, row.parameters["voice"])
-        features = self._bank(waveform)
+        rng = np.random.default_rng(row.parameters.get("seed", 0))
+        features = heard_elsewhere(self._bank(waveform), rng)
         (embedding,) = self._embedding({"features": (features - features.mean(dim=0))[None]})
         if embedding.shape[1:] != target.shape:
             raise InvalidRequestError(
@@ -96,6 +102,18 @@ def _latents_of(row: Row) -> FloatArray:
             f"input 'latents' takes {LEAST_FRAMES} to {MOST_FRAMES} frames; sent: {len(latents)}"
         )
     return latents
+
+
+def heard_elsewhere(features: Tensor, rng: np.random.Generator) -> Tensor:
+    """Return features `[frames, bands]` as another microphone in another room has them.
+
+    So a voice does not follow the quirks of the network, or the sound of one recording.
+    """
+    place = torch.linspace(0, np.pi, features.shape[1])
+    for number, depth in enumerate(COLOURS, 1):
+        features = features + depth * float(rng.standard_normal()) * torch.cos(number * place)
+    noise = features.mean() + rng.uniform(*NOISE)
+    return torch.logaddexp(features, noise.expand(features.shape))
 
 
 class FilterBank:

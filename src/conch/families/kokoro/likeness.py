@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row, RowByRow, bytes_array
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row, RowByRow, bytes_array, unit
 from conch.component.pitch import median_pitch
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.components import SOUND, SOUND_ROW, mixed, opened_styles
 from conch.families.speakers import MAX_PIECE_S
-from conch.families.speakers.clustering import unit
 from conch.families.speakers.components import EmbeddingComponent
 from conch.families.speakers.weights import SpeakersConfig
 from conch.wire.errors import AudioError, InvalidRequestError
@@ -51,7 +50,6 @@ class VoiceStyle(RowByRow):
         self._embedding = EmbeddingComponent(config)
         self._sounds: FloatArray = np.load(SOUNDS)
         self._styles = np.array(opened_styles(config.kokoro)[:, SOUND_ROW, SOUND])
-        self._axes = axes_of(self._styles)
 
     def answer(self, row: Row, /) -> Outputs:
         if "embedding" in row.inputs:
@@ -71,20 +69,9 @@ class VoiceStyle(RowByRow):
             "style": bytes_array([style]),
             "pitch": np.array([np.clip(factor, 1 / NEAR, NEAR)], np.float32),
             "sound": mixed(self._styles, style),
-            "axes": self._axes,
+            "deviation": self._styles.std(axis=0),
             "embedding": sound,
         }
-
-
-def axes_of(styles: FloatArray) -> FloatArray:
-    """Return the principal axes of voices `[voices, size]`, as long as their standard deviations.
-
-    They are one fewer than the voices. A sound on them stays near those of voices.
-    """
-    _, lengths, axes = np.linalg.svd(styles - styles.mean(axis=0), full_matrices=False)
-    count = len(styles) - 1
-    made = axes[:count] * lengths[:count, np.newaxis] / np.sqrt(count)
-    return np.asarray(made, np.float32)
 
 
 def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component import Array, FloatArray, IntArray
+from conch.component import Array, FloatArray, IntArray, unit
 
 DISTANCE, LINE_DISTANCE = 0.72, 0.62
 """Mean cosine distance from which on voices differ; the second over a telephone line."""
@@ -105,12 +105,6 @@ def one_to_one(scores: Array) -> dict[int, int]:
         if row not in pairs and column not in pairs.values():
             pairs[row] = column
     return pairs
-
-
-def unit(vectors: FloatArray) -> FloatArray:
-    """Return vectors of unit length."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-9)))
 
 
 def linkage(distances: FloatArray) -> list[Merge]:

@@ -8,10 +8,10 @@ from itertools import count
 import numpy as np
 
 from conch.bls.calls import Calls
-from conch.component import SAMPLE_RATE, Array, FloatArray
+from conch.component import SAMPLE_RATE, Array, FloatArray, unit
 from conch.families.speakers import EMBEDDING, FRAME_SAMPLES, SEGMENTATION, SETS
 from conch.families.speakers.assignment import SegmentAnalysis, VoiceTurn, is_alone, turns_of
-from conch.families.speakers.clustering import one_to_one, sure_voices, unit
+from conch.families.speakers.clustering import one_to_one, sure_voices
 from conch.families.speakers.pieces import (
     LINE,
     WIDE_BAND,

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.component import SAMPLE_RATE, Array, FloatArray, IntArray
+from conch.component import SAMPLE_RATE, Array, FloatArray, IntArray, unit
 from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.families.speakers.assignment import LEAST_S, VoiceTurn
-from conch.families.speakers.clustering import MOST_PIECES, one_to_one, sure_voices, unit
+from conch.families.speakers.clustering import MOST_PIECES, one_to_one, sure_voices
 from conch.families.speakers.pieces import WINDOW_S, runs_of, second_at, votes
 from conch.wire.turns import PAUSE_S
 

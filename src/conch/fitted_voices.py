@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from conch.families import VOICES, likening
 from conch.families.family import AddedVoice, Synthesizer, models_home
 from conch.whole import write_private
 
@@ -86,11 +87,10 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """How the recordings sound, float32."""
     held_back: bytes
     """How those sound that were held back."""
-    axes: bytes
-    """Axes of the search, `[axes, size]`."""
+    deviation: bytes
     most_s: float
     point: bytes
-    """Where the search stands on the axes, from the mix."""
+    """Where the search stands, in deviations from the mix."""
     moments: tuple[bytes, bytes]
     """First and second moments of the gradients."""
 
@@ -160,15 +160,16 @@ def remove(name: str) -> bool:
     return was_there
 
 
-def spoken_voices(speaker: Synthesizer, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the voices that a server can speak with, as `conch.families.add_voices` takes them.
+def own_voices(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the voices of a server that are in no declaration, as `add_voices` takes them.
 
-    `speaker` speaks them. There are none on a server that takes no recordings.
+    A server that takes no recordings speaks with no fitted voices.
     """
-    ready = all_stored() if VARIABLE in environment else ()
-    return json.dumps(
-        [asdict(_added(item.shown, speaker)) for item in ready if item.shown.is_spoken]
-    )
+    added = (environment[VOICES],) if VOICES in environment else ()
+    spoken = [item.shown for item in all_stored() if item.shown.is_spoken]
+    if VARIABLE not in environment or not spoken:
+        return added
+    return *added, json.dumps([asdict(_added(voice, likening())) for voice in spoken])
 
 
 def _added(voice: FittedVoice, speaker: Synthesizer) -> AddedVoice:
