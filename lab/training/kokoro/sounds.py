@@ -1,4 +1,4 @@
-"""Write how Kokoro's voices sound, for the component `voice_style`.
+"""Write how Kokoro's voices sound, and print how high they are, for the component `voice_style`.
 
 python -m lab.training.kokoro.sounds speech/manifest.tsv
 
@@ -13,6 +13,7 @@ import numpy as np
 import soundfile
 
 from conch.component import SAMPLE_RATE, FloatArray, Row, unit
+from conch.component.pitch import median_pitch
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.likeness import LEAST_S, MOST_S, SOUNDS, sound_of
 from conch.families.speakers.components import EmbeddingComponent
@@ -29,6 +30,7 @@ def main() -> None:
     manifest = parser.parse_args().manifest
     embedding = EmbeddingComponent(SpeakersConfig(nice=0))
     sounds: defaultdict[str, list[FloatArray]] = defaultdict(list)
+    pitches: defaultdict[str, list[float]] = defaultdict(list)
     with manifest.open(newline="") as file:
         for item in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             voice, separator, _ = item["speaker"].partition("*1.00")
@@ -38,8 +40,10 @@ def main() -> None:
             waveform, rate = soundfile.read(manifest.parent / item["path"], dtype="float32")
             assert rate == SAMPLE_RATE
             sounds[voice].append(sound_of(embedding, Row({"waveform": waveform})))
+            pitches[voice].append(median_pitch(waveform))
     for voice in NAMES:
-        print(voice, np.round(np.stack(sounds[voice]) @ sounds[voice][0], 2))
+        likeness = np.round(np.stack(sounds[voice]) @ sounds[voice][0], 2)
+        print(voice, likeness, f"{np.median(pitches[voice]):.0f} Hz")
     mean = [unit(np.sum(sounds[voice], axis=0)) for voice in NAMES]
     np.save(SOUNDS, np.stack(mean).astype(np.float32))
 
