@@ -277,7 +277,9 @@ async def test_a_gradient_that_is_not_finite_costs_one_step(home: Path) -> None:
 
     def now_and_then(inputs):
         broken[0] -= 1
-        return {"gradient": np.full(SIZE, np.nan, np.float32)} if not broken[0] else gradient(inputs)
+        return (
+            {"gradient": np.full(SIZE, np.nan, np.float32)} if not broken[0] else gradient(inputs)
+        )
 
     components.kokoro_gradient = now_and_then  # type: ignore[method-assign]
     async with Server(components) as server:

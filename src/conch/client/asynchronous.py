@@ -380,22 +380,23 @@ class AsyncClient:
         """End the work on a voice, which is kept as it is."""
         return await self._voice("stop", name, timeout_s)
 
-    async def remove_voice(self, /, name: str, *, timeout_s: float | None = None) -> FittedVoice:
-        """Delete a fitted voice, also one in work; return what it was."""
-        return await self._voice("remove", name, timeout_s)
+    async def remove_voice(self, /, name: str, *, timeout_s: float | None = None) -> None:
+        """Delete a fitted voice, also one in work; raise an OptionError if there is none."""
+        await self._answer("remove", name, timeout_s)
 
     async def fitted_voices(self, /, *, timeout_s: float | None = None) -> list[FittedVoice]:
         """Return the fitted voices, also those in work, the oldest first."""
-        within_s = self._timeout_s if timeout_s is None else timeout_s
-        transport = await self._connected(within_s)
-        return voices_of(await transport.ask(fitting_request("list", within_s)))
+        return voices_of(await self._answer("list", "", timeout_s))
 
     async def _voice(
         self, action: str, name: str, timeout_s: float | None, **more: Any
     ) -> FittedVoice:
+        return voice_of(await self._answer(action, name, timeout_s, **more))
+
+    async def _answer(self, action: str, name: str, timeout_s: float | None, **more: Any) -> bytes:
         within_s = self._timeout_s if timeout_s is None else timeout_s
         request = await asyncio.to_thread(fitting_request, action, within_s, name, **more)
-        return voice_of(await (await self._connected(within_s)).ask(request))
+        return await (await self._connected(within_s)).ask(request)
 
     async def infer(self, request: tensors.Request) -> Transcript:
         """Send a request that is made already, of one audio or of one chunk."""

@@ -6,7 +6,7 @@ The address and the fields `name`, `audio_sample` and `consent` are those of Ope
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -18,6 +18,8 @@ from conch.gateway.state import CALLER, GATEWAY
 from conch.gateway.voicing import served_voices
 from conch.wire.entry_points import FITTING
 from conch.wire.errors import ConchError
+
+Answer = TypeVar("Answer")
 
 SAMPLES, CONSENT = "audio_sample", "consent"
 """Fields with files."""
@@ -80,14 +82,14 @@ async def stop_fitting(request: web.Request) -> web.Response:
 
 async def remove_voice(request: web.Request) -> web.Response:
     """Delete a voice, also one in work."""
-    voice = await _asked(request, lambda client, name: client.remove_voice(name))
-    answer = {"id": voice.name, "object": "audio.voice.deleted", "deleted": True}
-    return web.json_response(answer)
+    await _asked(request, lambda client, name: client.remove_voice(name))
+    name = request.match_info["name"]
+    return web.json_response({"id": name, "object": "audio.voice.deleted", "deleted": True})
 
 
 async def _asked(
-    request: web.Request, ask: Callable[[AsyncClient, str], Awaitable[FittedVoice]]
-) -> FittedVoice:
+    request: web.Request, ask: Callable[[AsyncClient, str], Awaitable[Answer]]
+) -> Answer:
     """Return the answer of the server that has the voice of a request's path."""
     gateway, name = request.app[GATEWAY], request.match_info["name"]
     gateway.count_request(request[CALLER])
