@@ -1,67 +1,17 @@
 """Voices that are fitted, over HTTP: the gateway and Conch's own client, before a plain server."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import requests
 from own_gateway import OwnGateway, own_gateway
+from plain_voices import PlainServer, PlainServers
 
 from conch.client import Client
-from conch.fitted_voices import FittedVoice
 from conch.wire.errors import AudioError, InvalidRequestError
 
 FILES = [(f"{number}.wav", bytes([number]) * 1000) for number in range(3)]
-
-
-class PlainServer:
-    """Keeps voices, and works on none."""
-
-    def __init__(self) -> None:
-        self.voices: dict[str, FittedVoice] = {}
-        self.asked: list[Any] = []
-
-    async def fit_voice(self, name: str, files: Any, *, minutes: int, consent: Any) -> FittedVoice:
-        self.asked.append((name, [tuple(file) for file in files], minutes, consent))
-        if len(files) < 3:
-            raise AudioError("a voice takes 3 to 50 recordings; sent: 1")
-        self.voices[name] = FittedVoice(name=name, mix="af_sky:1.00")
-        return self.voices[name]
-
-    async def fitted_voices(self) -> list[FittedVoice]:
-        return [*self.voices.values()]
-
-    async def fitted_voice(self, name: str) -> FittedVoice:
-        return self.voices[name]
-
-    async def stop_fitting(self, name: str) -> FittedVoice:
-        self.voices[name] = replace(self.voices[name], status="ready", curve=((0, 0.25),))
-        return self.voices[name]
-
-    async def remove_voice(self, name: str) -> None:
-        del self.voices[name]
-
-
-class PlainServers:
-    """The servers of a gateway; only the second one has the voices."""
-
-    def __init__(self, *, fits: bool = True) -> None:
-        self.server, self._fits = PlainServer(), fits
-        self.is_ready, self.models, self.away = True, (), ()
-
-    @property
-    def clients(self) -> list[Any]:
-        return [PlainServer(), self.server]
-
-    async def ready_models(self, models: Any) -> set[str]:
-        return {*models} if self._fits else {*models} - {"fitting"}
-
-    async def answer(self, ask: Any, name: str) -> Any:
-        return await ask(self.server)
-
-    async def close(self) -> None:
-        pass
 
 
 @pytest.fixture

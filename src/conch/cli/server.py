@@ -165,7 +165,7 @@ def server_that_fits(url: str | None) -> Iterator[str]:
         return
     # Whoever gives recordings to his own server answers for them.
     by = likening()
-    others = (FITTING, *by.components, by.voice_style, by.embedding, by.gradient)
+    others = (FITTING, *SYNTHESIS, *by.components, by.voice_style, by.embedding, by.gradient)
     config = replace(config_for([{}], others=others), voices_from_recordings=True)
     with _started(config) as started_url:
         yield started_url
