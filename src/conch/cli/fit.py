@@ -81,7 +81,8 @@ def run_fit(args: argparse.Namespace) -> int:
         print(f"conch: {warning}", file=sys.stderr)
     if voice.error:
         raise ConchError(f"the voice {voice.name} could not be fitted: {voice.error}")
-    print(f'{summary(voice)}; conch say --voice "{voice.name}" speaks with it')
+    where = f" --url {args.url}" if args.url else ""
+    print(f'{summary(voice)}; conch say{where} --voice "{voice.name}" speaks with it')
     return 0
 
 

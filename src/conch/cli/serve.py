@@ -108,7 +108,8 @@ FLAGS = """
 --voices-from-recordings          fit voices to recordings, and let requests for speech name a
                                   recording whose voice they want: you have the consent of whoever
                                   is heard
---voice-consent SENTENCE          fit a voice only with a recording of the person who says this
+--voice-consent SENTENCE          with --voices-from-recordings: fit a voice only with a recording
+                                  of the person who says this
 --tritonserver PATH               the server to run (default: from PATH, else from the
                                   nvidia-pytriton wheel)
 --startup-timeout SECONDS=120     time for the models of the start to load
@@ -152,6 +153,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         raise UsageError(f"unexpected argument: {args.tritonserver_args[0]}")
+    if args.voice_consent and not args.voices_from_recordings:
+        raise UsageError("--voice-consent goes with --voices-from-recordings")
     if args.no_gateway and (flag := given_gateway_flag(args, args.parser)):
         raise UsageError(f"{flag} is for the gateway, which --no-gateway leaves out")
     return with_log(args, lambda: _serve(args))

@@ -33,8 +33,13 @@ async def list_voices(request: web.Request) -> web.Response:
     objects = [{"id": voice.name, **asdict(voice)} for voice in voices]
     answer: dict[str, Any] = {"object": "list", "voices": objects}
     if FITTING in await gateway.servers.ready_models([FITTING]):
-        fitted = [voice for client in gateway.servers.clients for voice in await _fitted(client)]
-        answer["fitted"] = [json.loads(voice.to_json()) for voice in fitted]
+        # Servers that share a folder have the same voices.
+        fitted = {
+            voice.name: json.loads(voice.to_json())
+            for client in gateway.servers.clients
+            for voice in await _fitted(client)
+        }
+        answer["fitted"] = [*fitted.values()]
     return web.json_response(answer)
 
 

@@ -26,12 +26,12 @@ from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
 from conch.component import Array, FloatArray
-from conch.families import likening, replace_voices, voices
+from conch.families import likening, replace_voices, voices, voices_that_stand_for
 from conch.fitted_voices import CONSENT_VARIABLE, STOP, FittedVoice, StoredVoice, Work, own_voices
 from conch.synthesis.fitting_job import FittingJob
 from conch.synthesis.recordings import SAME, VAD, person_of, speech_of
 from conch.synthesis.trial import text_of, words_of
-from conch.wire.errors import AudioError, OptionError, public_error
+from conch.wire.errors import OptionError, public_error
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class Fitting:
         """Return a voice whose work begins; raise a TranscriptionError if it cannot."""
         replace_voices(own_voices())
         name = request.name
-        if name in voices() or fitted_voices.stored(name):
+        if name in {*voices(), *voices_that_stand_for()} or fitted_voices.stored(name):
             raise OptionError(f"option 'name' takes a new name; {name!r} is a voice already")
         await calls.need((VAD, self._voice.embedding, self._voice.voice_style))
         person = await person_of(request.files, calls)
@@ -197,19 +197,18 @@ class Fitting:
     async def _check_consent(
         self, request: FittingRequest, target: FloatArray, calls: Calls
     ) -> None:
+        takes = f"option 'consent' takes a recording of the sentence \"{self._consent}\""
         if not request.consent:
-            raise OptionError(f'CONSENT takes a recording of the sentence "{self._consent}"')
+            raise OptionError(takes)
         speech = await speech_of("CONSENT", request.consent, calls)
         text = await text_of(speech.waveform, calls)
         if text is None:
             raise OptionError("this server recognises no speech, so it cannot hear a consent")
         words = words_of(self._consent)
         if Levenshtein.distance(words, words_of(text)) > MOST_CONSENT_ERRORS * len(words):
-            raise AudioError(
-                f'CONSENT takes a recording of the sentence "{self._consent}"; heard: "{text:.200}"'
-            )
+            raise OptionError(f'{takes}; heard: "{text:.200}"')
         if float(speech.sound @ target) < SAME:
-            raise AudioError("CONSENT sounds like somebody else than the recordings")
+            raise OptionError(f"{takes}; it sounds like somebody else than the recordings")
 
     async def _work(self) -> None:
         """Fit the voices that wait, the oldest first, without end."""
