@@ -7,10 +7,10 @@ stands, so that it goes on after a restart. It never holds audio.
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -61,7 +61,7 @@ class FittedVoice:
     @property
     def is_spoken(self) -> bool:
         """Whether texts can be spoken with it, perhaps before it is ready."""
-        return bool(self.curve)
+        return bool(self.curve) and self.status != "failed"
 
     @property
     def is_in_work(self) -> bool:
@@ -72,12 +72,8 @@ class FittedVoice:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "FittedVoice":
-        """Read what `to_json` wrote; raise a ValueError for something else."""
-        return msgspec.convert(_known(json.loads(text)), cls)
-
-
-def _known(sent: Mapping[str, object]) -> dict[str, object]:
-    return {item.name: sent[item.name] for item in fields(FittedVoice) if item.name in sent}
+        """Read what `to_json` wrote; raise a MsgspecError for something else."""
+        return msgspec.json.decode(text, type=cls)
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +93,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 class StoredVoice(msgspec.Struct, frozen=True, kw_only=True):
     shown: FittedVoice
+    id: str = msgspec.field(default_factory=lambda: secrets.token_hex(8))
+    """No other voice has it, not even a later one of the same name."""
     pitch: float
     """Factor of the pitch of the mix."""
     start: bytes
@@ -114,11 +112,21 @@ class StoredVoice(msgspec.Struct, frozen=True, kw_only=True):
     def path(self) -> Path:
         return file_of(self.shown.name)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it was neither removed nor replaced."""
+        latest = stored(self.shown.name)
+        return latest is not None and latest.id == self.id
+
     def keep(self) -> None:
         """Write the voice to its file; raise an OSError if it cannot be written."""
         folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         folder().chmod(0o700)
         write_private(self.path, msgspec.json.encode(self))
+
+
+_READ: dict[Path, tuple[int, StoredVoice]] = {}
+"""The latest state of each file, and when it changed."""
 
 
 def folder() -> Path:
@@ -135,14 +143,13 @@ def stored(name: str) -> StoredVoice | None:
     """Return a voice; None if there is none, or its file cannot be read."""
     path = file_of(name)
     try:
-        return _read(path, path.stat().st_mtime_ns)
+        changed = path.stat().st_mtime_ns
+        if path not in _READ or _READ[path][0] != changed:
+            _READ[path] = changed, msgspec.json.decode(path.read_bytes(), type=StoredVoice)
+        return _READ[path][1]
     except (OSError, msgspec.DecodeError):
+        _READ.pop(path, None)
         return None
-
-
-@lru_cache(256)
-def _read(path: Path, changed: int) -> StoredVoice:
-    return msgspec.json.decode(path.read_bytes(), type=StoredVoice)
 
 
 def all_stored() -> list[StoredVoice]:
@@ -156,6 +163,7 @@ def remove(name: str) -> bool:
     path = file_of(name)
     was_there = path.exists()
     path.unlink(missing_ok=True)
+    _READ.pop(path, None)
     path.with_suffix(STOP).unlink(missing_ok=True)
     return was_there
 
@@ -166,18 +174,18 @@ def own_voices(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     A server that takes no recordings speaks with no fitted voices.
     """
     added = (environment[VOICES],) if VOICES in environment else ()
-    spoken = [item.shown for item in all_stored() if item.shown.is_spoken]
-    if VARIABLE not in environment or not spoken:
+    if VARIABLE not in environment:
         return added
-    return *added, json.dumps([asdict(_added(voice, likening())) for voice in spoken])
+    spoken = [_added(item.shown, likening()) for item in all_stored() if item.shown.is_spoken]
+    return (*added, json.dumps([asdict(voice) for voice in spoken])) if spoken else added
 
 
 def _added(voice: FittedVoice, speaker: Synthesizer) -> AddedVoice:
-    language = next(item.language for item in speaker.voices if voice.mix.startswith(item.name))
+    languages = (item.language for item in speaker.voices if voice.mix.startswith(item.name))
     return AddedVoice(
         synthesizer=speaker.name,
         name=voice.name,
-        language=language,
+        language=next(languages, "en"),
         description="fitted to recordings",
         has_speakers=False,
         sample_rate=speaker.sample_rate,

@@ -59,7 +59,8 @@ def test_a_voice_is_fitted_and_shown(gateway, files, capsys, monkeypatch) -> Non
         *("Ann", ["0.wav", "1.wav", "2.wav"], 7, None),
     )
     shown = capsys.readouterr()
-    assert shown.out.startswith("similarity 0.57 (was 0.14), WER 1.3 %; conch say --voice")
+    speaks = f'conch say --url {running.url} --voice "Ann" speaks with it'
+    assert shown.out == f"similarity 0.57 (was 0.14), WER 1.3 %; {speaks}\n"
     assert "conch: 2.wav: it is dull" in shown.err
 
 

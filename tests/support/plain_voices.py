@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from conch.fitted_voices import FittedVoice
-from conch.wire.errors import AudioError
+from conch.wire.errors import AudioError, OptionError
 
 
 class PlainServer:
@@ -21,18 +21,22 @@ class PlainServer:
         self.voices[name] = FittedVoice(name=name, mix="af_sky:1.00")
         return self.voices[name]
 
-    async def fitted_voices(self) -> list[FittedVoice]:
+    async def fitted_voices(self, *, timeout_s: float) -> list[FittedVoice]:
         return [*self.voices.values()]
 
     async def fitted_voice(self, name: str) -> FittedVoice:
+        if name not in self.voices:
+            raise OptionError(f"option 'name' takes a fitted voice; sent: {name!r}")
         return self.voices[name]
 
     async def stop_fitting(self, name: str) -> FittedVoice:
-        self.voices[name] = replace(self.voices[name], status="ready", curve=((0, 0.25),))
+        self.voices[name] = replace(
+            await self.fitted_voice(name), status="ready", curve=((0, 0.25),)
+        )
         return self.voices[name]
 
     async def remove_voice(self, name: str) -> None:
-        del self.voices[name]
+        del self.voices[(await self.fitted_voice(name)).name]
 
 
 class PlainServers:

@@ -51,11 +51,13 @@ class Components:
         self.calls: list[str] = []
         self.acoustic_inputs: list[dict[str, Any]] = []
         self.failing = ""
+        self.longest = 0
         self.said = ""
 
     async def call(self, call):
         await asyncio.sleep(0)
         self.calls.append(call.model)
+        self.longest = max(self.longest, len(call.inputs.get("waveform", ())))
         if call.model == self.failing:
             raise ComponentError(f"{call.model}: it fails")
         made = getattr(self, call.model)(call.inputs)
@@ -258,13 +260,17 @@ async def test_another_server_with_the_folder_works_when_this_one_has_ended(home
         assert is_mine
 
 
-async def test_a_component_that_fails_fails_one_voice(home: Path) -> None:
+async def test_a_component_that_fails_again_and_again_fails_one_voice(monkeypatch) -> None:
+    monkeypatch.setattr("conch.synthesis.fitting.WAIT_S", 0.01)
     async with Server() as server:
         await server.ask("start", "Ann", FILES)
         await server.until_steps("Ann", 3)
         server.components.failing = "kokoro_gradient"
+        tried = server.components.calls.count("kokoro_gradient")
         voice = await server.until_over("Ann")
         assert (voice.status, voice.error) == ("failed", "kokoro_gradient: it fails")
+        assert server.components.calls.count("kokoro_gradient") >= tried + 9
+        assert fitted_voices.stored("Ann").work is None  # type: ignore[union-attr]
         server.components.failing = ""
         await server.ask("start", "Ben", FILES)
         await server.until_steps("Ben", 3)
@@ -390,3 +396,56 @@ async def test_a_fitted_voice_is_one_of_the_server(home: Path) -> None:
     assert (added["name"], added["synthesizer"], added["language"]) == ("Ann", "kokoro", "en-US")
     assert added["is_fitted"] is True
     assert own_voices() == ()
+
+
+async def test_a_component_that_is_away_for_a_while_costs_nothing(monkeypatch) -> None:
+    monkeypatch.setattr("conch.synthesis.fitting.WAIT_S", 0.01)
+    async with Server() as server:
+        await server.ask("start", "Ann", FILES)
+        steps = (await server.until_steps("Ann", 3)).steps
+        server.components.failing = "kokoro_gradient"
+        calls = len(server.components.calls)
+        while len(server.components.calls) < calls + 2:
+            await asyncio.sleep(0.001)
+        server.components.failing = ""
+        voice = await server.until_steps("Ann", steps + 25)
+        assert voice.status == "fitting" and voice.steps > steps
+        await server.ask("remove", "Ann")
+
+
+async def test_a_new_voice_of_a_removed_name_is_its_own(home: Path) -> None:
+    async with Server() as server:
+        await server.ask("start", "Ann", FILES)
+        await server.until_steps("Ann", 25)
+        await server.ask("remove", "Ann")
+        other = tuple((name, person(2.5)) for name, _ in FILES)
+        begun = await server.ask("start", "Ann", other)
+        assert begun["steps"] == 0 and begun["curve"] == []
+        voice = await server.until_steps("Ann", 41)
+        await server.ask("remove", "Ann")
+    assert voice.curve[0][1] == pytest.approx(np.cos(2.5 - MIX), abs=0.02)
+
+
+async def test_a_waiting_voice_is_stopped_at_once_and_a_stop_is_for_one_voice(home: Path) -> None:
+    async with Server() as server:
+        for name in ("Ann", "Ben"):
+            await server.ask("start", name, FILES)
+        await server.until_steps("Ann", 3)
+        stopped = await server.ask("stop", "Ben")
+        assert (stopped["status"], stopped["error"]) == (
+            *("failed", "it was stopped before its turn came"),
+        )
+        await server.ask("remove", "Ben")
+        await server.ask("stop", "Ann")
+        await server.until_over("Ann")
+        assert [*home.glob("*.stop")] == []
+        await server.ask("remove", "Ann")
+
+
+async def test_long_recordings_are_heard_in_stretches(home: Path) -> None:
+    long = tuple((name, person(seconds=70)) for name, _ in FILES[:3])
+    async with Server() as server:
+        await server.ask("start", "Ann", long)
+        await server.ask("remove", "Ann")
+    assert server.components.calls.count("speaker_embedding") >= 9
+    assert server.components.longest <= 30 * 16_000

@@ -65,6 +65,8 @@ PLAYERS: dict[str, str] = {
 """Programs that play raw samples of stdin, and their arguments."""
 SUFFIXES = {"ogg": "opus", "raw": "pcm_s16", "pcm": "pcm_s16", "f32": "pcm_f32"}
 """Formats of suffixes that are not the name of one."""
+HEARD = "The source of the huge river is the clear spring."
+"""What is spoken to hear how alike a voice sounds."""
 READ_BYTES = 65_536
 _WITHOUT = ("timestamps", "deadline_ms", "lead_ms")
 """Options without a flag."""
@@ -159,8 +161,9 @@ def run_like(args: argparse.Namespace) -> int:
     options = SynthesisOptions(reference=args.reference)
     headers = headers_of(args)
     with server_for_voice(args.url, options) as url, Client(url, headers=headers) as client:
-        answer = client.synthesize("Hello.", reference=args.reference).spoken
-    print(f"{answer.voice}  (similarity {answer.similarity:.2f})")
+        answer = client.synthesize(HEARD, reference=args.reference).spoken
+    similarity = "unknown" if answer.similarity is None else f"{answer.similarity:.2f}"
+    print(f"{answer.voice}  (similarity {similarity})")
     return 0
 
 

@@ -147,7 +147,8 @@ def server_for_voice(
     synthesizer, more = synthesizer_of(options.voice), list[str]()
     if options.reference:
         # Whoever gives a recording to his own server answers for it.
-        synthesizer, more = likening(), [likening().voice_style]
+        synthesizer = likening()
+        more = [synthesizer.voice_style, synthesizer.embedding]
     config = ServerConfig(
         models=(*SYNTHESIS, *synthesizer.components, *more),
         weights=weights,

@@ -79,7 +79,7 @@ def voice_of(answer: bytes) -> FittedVoice:
     """Return the voice of an answer; raise a ServerError for something else."""
     try:
         return FittedVoice.from_json(answer)
-    except (ValueError, TypeError, AttributeError) as error:
+    except msgspec.MsgspecError as error:
         raise ServerError(f"the answer is no voice: {error!s:.200}") from None
 
 
@@ -87,6 +87,6 @@ def voices_of(answer: bytes) -> list[FittedVoice]:
     """Return the fitted voices of an answer; raise a ServerError for something else."""
     try:
         sent = json.loads(answer).get("fitted", [])
-        return [voice_of(msgspec.json.encode(item)) for item in sent]
-    except (ValueError, AttributeError) as error:
+        return msgspec.convert(sent, list[FittedVoice])
+    except (ValueError, AttributeError, msgspec.MsgspecError) as error:
         raise ServerError(f"the answer is no list of voices: {error!s:.200}") from None

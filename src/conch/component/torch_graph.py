@@ -46,6 +46,9 @@ class TorchGraph:
                 real = self._weights[weight].float() - self._weights[zero].float()
                 inputs, kind = [inputs[0], f"{weight} real"], _PRODUCTS[kind]
                 self._weights[inputs[1]] = real
+            ends = attributes.get("pads", [])
+            if ends[: len(ends) // 2] != ends[len(ends) // 2 :]:
+                raise ValueError(f"{path}: {kind} pads its ends differently")
             if kind not in OPERATORS:
                 raise ValueError(f"{path}: the operator {kind} is unknown")
             self._nodes.append((OPERATORS[kind], attributes, inputs, [*node.output]))

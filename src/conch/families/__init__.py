@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import Field, dataclass
+from dataclasses import Field, dataclass, fields
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -76,6 +76,7 @@ class FamilyOptions(
 VOICES = "CONCH_VOICES"
 """Environment variable of `tritonserver`: the voices that `add_voices` takes."""
 _ADDED: dict[str, Synthesizer] = {}
+_ADDED_FIELDS = {item.name for item in fields(AddedVoice)}
 
 
 def all_families() -> tuple[Family, ...]:
@@ -114,15 +115,17 @@ def voices() -> Mapping[str, Synthesizer]:
 
 def add_voices(text: str) -> None:
     """Let this process know voices of a server: a JSON list of the fields of `AddedVoice`s."""
-    for fields in json.loads(text):
-        added = AddedVoice(**fields)
+    for sent in json.loads(text):
+        # A newer server may say more.
+        added = AddedVoice(**{name: sent[name] for name in _ADDED_FIELDS & sent.keys()})
         _ADDED[added.name] = added.spoken_by(synthesizers()[added.synthesizer])
 
 
 def replace_voices(texts: Iterable[str]) -> None:
     """Let this process know the voices of `add_voices` in these texts, and no others."""
+    read = [*texts]
     _ADDED.clear()
-    for text in texts:
+    for text in read:
         add_voices(text)
 
 

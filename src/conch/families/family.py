@@ -317,6 +317,7 @@ class AddedVoice:
             frame_samples=self.frame_samples,
             frames_before=self.context,
             frames_after=self.context,
+            mixes=declared.mixes and not self.is_fitted,
             is_fitted=self.is_fitted,
         )
 

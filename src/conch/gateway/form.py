@@ -173,7 +173,7 @@ class _FormReader:
             file = NamedFile(part.filename or name, data)
             self.files[name] = (*self.files.get(name, ()), file)
             return
-        if name == "file":
+        if name == "file" and not self._names:
             if self._has_file:
                 raise _wrong("send one file in each request", "file")
             self._has_file = True
@@ -183,8 +183,9 @@ class _FormReader:
                 await asyncio.to_thread(self._write, piece)
             return
         if part.filename is not None:
-            message = f"the file is in the field {name!r:.80}; it goes into the field 'file'"
-            raise _wrong(message, "file", code="missing_file")
+            field = next(iter(self._names), "file")
+            message = f"the file is in the field {name!r:.80}; it goes into the field {field!r}"
+            raise _wrong(message, field, code="missing_file")
         if name.removesuffix("[]") in AUDIO_FIELDS:
             problem = _wrong(f"field {name!r} has more than {MAX_AUDIO_BYTES} bytes", name)
             room = MAX_AUDIO_BYTES - self.audio_bytes

@@ -1,10 +1,11 @@
 """`/v1/audio/voices`: the voices of a server, and voices that are fitted to recordings.
 
-The address and the fields `name`, `audio_sample` and `consent` are those of OpenAI's custom voices.
+The address and the fields `name` and `audio_sample` are those of OpenAI's custom voices.
 """
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -14,10 +15,11 @@ from conch.client import AsyncClient
 from conch.fitted_voices import FittedVoice
 from conch.gateway.errors import ApiError, invalid
 from conch.gateway.form import uploaded
+from conch.gateway.servers import READY_TIMEOUT_S
 from conch.gateway.state import CALLER, GATEWAY
 from conch.gateway.voicing import served_voices
 from conch.wire.entry_points import FITTING
-from conch.wire.errors import ConchError
+from conch.wire.errors import ConchError, OptionError
 
 Answer = TypeVar("Answer")
 
@@ -58,8 +60,9 @@ async def fit_voice(request: web.Request) -> web.Response:
                 field = next(iter(fields))
                 takes = f"fields are name, minutes, {SAMPLES}, {CONSENT}"
                 raise invalid(field, f"{takes}; sent: {field:.80}")
-            if not minutes.isdecimal():
-                raise invalid("minutes", f"minutes takes a whole number; sent: {minutes:.80}")
+            if not minutes.isdecimal() or len(minutes) > 3:
+                takes = "minutes takes a whole number from 1 to 120"
+                raise invalid("minutes", f"{takes}; sent: {minutes:.80}")
             samples = form.files.get(SAMPLES, ()) + form.files.get(f"{SAMPLES}[]", ())
             if not samples:
                 raise invalid(SAMPLES, f"a voice takes 3 to 50 recordings, each in {SAMPLES}")
@@ -99,7 +102,8 @@ async def _asked(
     gateway, name = request.app[GATEWAY], request.match_info["name"]
     gateway.count_request(request[CALLER])
     for client in gateway.servers.clients:
-        if any(voice.name == name for voice in await _fitted(client)):
+        # Another server may have it.
+        with suppress(OptionError):
             return await ask(client, name)
     message = f"there is no fitted voice {name!r:.80}"
     raise ApiError(404, message, param="name", code="voice_not_found")
@@ -108,7 +112,7 @@ async def _asked(
 async def _fitted(client: AsyncClient) -> list[FittedVoice]:
     """Return the fitted voices of a server; none if it fits no voices, or does not answer."""
     try:
-        return await client.fitted_voices()
+        return await client.fitted_voices(timeout_s=READY_TIMEOUT_S)
     except ConchError:
         return []
 

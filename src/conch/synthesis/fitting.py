@@ -10,6 +10,7 @@ import fcntl
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from conch.fitted_voices import CONSENT_VARIABLE, STOP, FittedVoice, StoredVoice
 from conch.synthesis.fitting_job import FittingJob
 from conch.synthesis.recordings import SAME, VAD, person_of, speech_of
 from conch.synthesis.trial import text_of, words_of
-from conch.wire.errors import OptionError, public_error
+from conch.wire.errors import ComponentError, OptionError, OverloadedError, public_error
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +42,10 @@ ACTIONS = ("start", "get", "list", "stop", "remove")
 MOST_CONSENT_ERRORS = 0.25
 """Most errors of the recognised sentence, as a share of its words."""
 LEAST_MINUTES, MOST_MINUTES, MINUTES = 1, 120, 10
+MOST_FAILURES = 10
+"""Failures of components in the work on a voice before it is given up."""
 WAIT_S = 5.0
-"""Seconds between two looks for work that another server has left."""
+"""Seconds between two looks for work that another server has left, and after a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,10 @@ class Fitting:
         self._is_allowed = fitted_voices.VARIABLE in os.environ
         self._has_work = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        """Held while recordings are heard, which takes memory, and a name is taken."""
+        self._failures: Counter[str] = Counter()
+        """How often the work on a voice has failed, by the voice's id."""
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
@@ -117,7 +124,7 @@ class Fitting:
     ) -> AsyncGenerator[Answer, None]:
         """Yield the answer: a voice, or all of them."""
         record.mode = MODE
-        size = sum(len(data) for _, data in request.files)
+        size = sum(len(data) for _, data in request.files) + len(request.consent)
         runtime = self._runtime
         with runtime.metrics.answering(REQUESTS, MODE), runtime.admission.arrived(size):
             if not self._is_allowed:
@@ -130,7 +137,8 @@ class Fitting:
                 shown = [json.loads(item.shown.to_json()) for item in fitted_voices.all_stored()]
                 text = json.dumps({"fitted": shown, "consent": self._consent})
             elif request.action == "start":
-                text = (await self._started(request, calls)).to_json()
+                async with self._starting:
+                    text = (await self._started(request, calls)).to_json()
             else:
                 text = self._changed(request).to_json()
             record.called(calls.stages)
@@ -150,11 +158,13 @@ class Fitting:
                 f"option 'name' takes a fitted voice ({names or 'there is none'}); "
                 f"sent: {request.name!r}"
             )
-        if request.action == "stop" and voice.shown.is_in_work:
+        if request.action == "stop" and voice.shown.status == "queued":
+            _end(voice, "it was stopped before its turn came")
+        elif request.action == "stop" and voice.shown.is_in_work:
             voice.path.with_suffix(STOP).touch(0o600)
         if request.action == "remove":
             fitted_voices.remove(request.name)
-        return voice.shown
+        return (fitted_voices.stored(request.name) or voice).shown
 
     async def _started(self, request: FittingRequest, calls: Calls) -> FittedVoice:
         """Return a voice whose work begins; raise a TranscriptionError if it cannot."""
@@ -190,6 +200,7 @@ class Fitting:
                 moments=(zeros, zeros),
             ),
         )
+        voice.path.with_suffix(STOP).unlink(missing_ok=True)
         voice.keep()
         self._has_work.set()
         return voice.shown
@@ -214,26 +225,47 @@ class Fitting:
         """Fit the voices that wait, the oldest first, without end."""
         while True:
             self._has_work.clear()
-            waiting = [item for item in fitted_voices.all_stored() if item.shown.is_in_work]
-            with _alone() as is_mine:
-                if is_mine and waiting:
-                    await self._finished(waiting[0])
+            try:
+                if await self._has_fitted_one():
                     continue
+            except OSError:
+                logger.exception("voices cannot be kept in %s", fitted_voices.folder())
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_S):
                     await self._has_work.wait()
+
+    async def _has_fitted_one(self) -> bool:
+        with _alone() as is_mine:
+            waiting = [item for item in fitted_voices.all_stored() if item.shown.is_in_work]
+            if not is_mine or not waiting:
+                return False
+            await self._finished(waiting[0])
+            return True
 
     async def _finished(self, voice: StoredVoice) -> None:
         """Fit a voice to its end, which may be an error."""
         calls = self._runtime.live_calls(self._runtime.detached, MODE)
         try:
-            await FittingJob(voice, self._voice, calls).run()
+            return await FittingJob(voice, self._voice, calls).run()
+        except OSError:
+            raise
         except Exception as error:  # the others are still to be fitted
-            reason = str(public_error(error))
-            logger.error("the voice %r cannot be fitted: %s", voice.shown.name, reason)
-            if latest := fitted_voices.stored(voice.shown.name):
-                failed = replace(latest.shown, status="failed", seconds_left=0.0, error=reason)
-                msgspec.structs.replace(latest, shown=failed, work=None).keep()
+            failure = public_error(error)
+        self._failures[voice.id] += 1
+        may_pass = isinstance(failure, ComponentError | OverloadedError)
+        logger.error("the voice %r cannot be fitted: %s", voice.shown.name, failure)
+        if may_pass and self._failures[voice.id] < MOST_FAILURES:
+            return await asyncio.sleep(WAIT_S)
+        latest = fitted_voices.stored(voice.shown.name)
+        if latest and latest.id == voice.id:
+            _end(latest, str(failure))
+
+
+def _end(voice: StoredVoice, error: str) -> None:
+    """Keep a voice whose work ends by an error."""
+    shown = replace(voice.shown, status="failed", seconds_left=0.0, error=error)
+    msgspec.structs.replace(voice, shown=shown, work=None).keep()
+    voice.path.with_suffix(STOP).unlink(missing_ok=True)
 
 
 @contextmanager

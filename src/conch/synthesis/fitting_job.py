@@ -33,11 +33,12 @@ class FittingJob:
         """`by` speaks the voice, which has work."""
         assert voice.work is not None
         self._voice, self._work, self._by, self._calls = voice, voice.work, by, calls
-        self._ascent = GradientAscent.of(voice.work, voice.shown.steps)
         self._target, self._deviation, self._start = (
             np.frombuffer(data, np.float32)
             for data in (voice.work.target, voice.work.deviation, voice.start)
         )
+        mean = (np.frombuffer(voice.sound, np.float32) - self._start) / self._deviation
+        self._ascent = GradientAscent.of(voice.work, mean, voice.shown.steps)
         self._trial = Trial(np.frombuffer(voice.work.held_back, np.float32), calls)
         self._began = time.monotonic() - voice.shown.seconds
         self._stop = voice.path.with_suffix(STOP)
@@ -52,10 +53,12 @@ class FittingJob:
         while True:
             steps = self._voice.shown.steps
             is_over = self._stop.exists() or self._seconds >= self._work.most_s
-            if is_over or steps % STEPS_OF_TRIAL == 0:
+            curve = self._voice.shown.curve
+            is_judged = bool(curve) and curve[-1][0] == steps
+            if (is_over or steps % STEPS_OF_TRIAL == 0) and not is_judged:
                 await self._judge()
-            if not self._voice.path.exists():
-                return  # it was removed
+            if not self._voice.is_there:
+                return
             self._keep(is_over=is_over)
             if is_over:
                 return self._stop.unlink(missing_ok=True)

@@ -30,12 +30,12 @@ class GradientAscent:
     steps: int
 
     @classmethod
-    def of(cls, work: Work, steps: int) -> "GradientAscent":
+    def of(cls, work: Work, mean: FloatArray, steps: int) -> "GradientAscent":
         """Return the search that has come so far in so many steps."""
         point, first, second = (
             np.frombuffer(data, np.float32).copy() for data in (work.point, *work.moments)
         )
-        return cls(point, first, second, point.copy(), steps)
+        return cls(point, first, second, mean, steps)
 
     @property
     def moments(self) -> tuple[bytes, bytes]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conch.audio.recording import file_recording
-from conch.bls.calls import Calls, together
+from conch.bls.calls import Calls
 from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, FloatArray, unit
 from conch.component.pitch import median_pitch
 from conch.families import likening
@@ -24,6 +24,8 @@ SPEECH = 0.5
 """Least probability of speech in a frame."""
 PIECE = 24_000
 """Samples of a piece that is heard by itself."""
+STRETCH = 20 * PIECE
+"""Samples of one call, 30 s, whole frames of VAD and the most that the embedding takes."""
 SAME = 0.4
 """Least cosine of how a recording and the others of the same person sound."""
 TWO = 0.3
@@ -75,7 +77,8 @@ async def person_of(files: Sequence[tuple[str, bytes]], calls: Calls) -> Person:
     """
     if not FEWEST <= len(files) <= MOST:
         raise AudioError(f"a voice takes {FEWEST} to {MOST} recordings; sent: {len(files)}")
-    heard = await together(speech_of(name, data, calls) for name, data in files)
+    # One after the other: each takes megabytes.
+    heard = [await speech_of(name, data, calls) for name, data in files]
     seconds = sum(item.seconds for item in heard)
     if seconds < LEAST_S:
         raise AudioError(
@@ -104,8 +107,11 @@ async def person_of(files: Sequence[tuple[str, bytes]], calls: Calls) -> Person:
 async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
     """Return the speech of a file; raise an AudioError that names it if it has too little."""
     waveform, warnings = await asyncio.to_thread(_read, name, data)
-    outputs = await calls(VAD, {"waveform": waveform}, ("speech_probs",))
-    probs = outputs["speech_probs"].numpy().ravel()
+    answers = [
+        await calls(VAD, {"waveform": waveform[start : start + STRETCH]}, ("speech_probs",))
+        for start in range(0, len(waveform), STRETCH)
+    ]
+    probs = np.concatenate([answer["speech_probs"].numpy().ravel() for answer in answers])
     is_speech = np.repeat(probs >= SPEECH, VAD_FRAME_SAMPLES)[: len(waveform)]
     speech = np.ascontiguousarray(waveform[: len(is_speech)][is_speech])
     seconds = len(speech) / SAMPLE_RATE
@@ -116,7 +122,7 @@ async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
     pieces = await sound_of_pieces(speech, calls)
     if _has_two(pieces):
         raise AudioError(f"{name} has two voices: a recording takes one person alone")
-    pitch = await asyncio.to_thread(median_pitch, speech)
+    pitch = await asyncio.to_thread(median_pitch, speech[: 2 * STRETCH])
     if await asyncio.to_thread(_is_narrow, speech):
         warnings = (*warnings, "nothing is above 4 kHz, as in a telephone call: the voice is dull")
     return Speech(name, speech, pieces, pitch, tuple(f"{name}: {text}" for text in warnings))
@@ -124,11 +130,15 @@ async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
 
 async def sound_of_pieces(waveform: FloatArray, calls: Calls) -> FloatArray:
     """Return how the pieces of a waveform at 16 kHz sound, unit vectors `[pieces, size]`."""
-    size = min(PIECE, len(waveform))
-    starts = np.arange(0, len(waveform) - size + 1, PIECE // 2, dtype=np.int32)
-    inputs = {"waveform": waveform, "starts": starts, "ends": (starts + size).astype(np.int32)}
-    outputs = await calls(likening().embedding, inputs, ("embeddings",))
-    return unit(outputs["embeddings"].numpy())
+    embeddings = []
+    for first in range(0, max(1, len(waveform) - PIECE), STRETCH):
+        stretch = waveform[first : first + STRETCH]
+        size = min(PIECE, len(stretch))
+        starts = np.arange(0, len(stretch) - size + 1, PIECE // 2, dtype=np.int32)
+        inputs = {"waveform": stretch, "starts": starts, "ends": (starts + size).astype(np.int32)}
+        outputs = await calls(likening().embedding, inputs, ("embeddings",))
+        embeddings.append(outputs["embeddings"].numpy())
+    return unit(np.concatenate(embeddings))
 
 
 def _together(heard: Sequence[Speech]) -> FloatArray:

@@ -36,7 +36,13 @@ from conch.families.family import Synthesizer
 from conch.fitted_voices import own_voices
 from conch.synthesis.recordings import sound_of_pieces
 from conch.synthesis.speaking import Growth, Imitation, Speaking
-from conch.wire.errors import AudioError, OptionError, TextError
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    OptionError,
+    OverloadedError,
+    TextError,
+)
 from conch.wire.known_speakers import KnownSpeaker
 from conch.wire.synthesis import (
     DEFAULT_VOICE,
@@ -135,7 +141,7 @@ class Synthesis:
             # Of all texts, what will be heard first goes first: see `Speaking`.
             turns.begin((0.0, 0), lambda: True)
             async with calls.limited():
-                style = _fitted(options.voice) or await self._references.style_of(options, calls)
+                style = await self._references.style_of(options, calls) or _fitted(options.voice)
                 options, synthesizer = await _spoken_by(style, options, calls)
                 await calls.need(synthesizer.components)
                 expected_s = len(request.text) / CHARACTERS_A_SECOND / options.speed
@@ -327,8 +333,11 @@ class Likeness:
         if self._reference is None or len(samples) < LEAST_HEARD_S * self._rate:
             return None
         waveform = await asyncio.to_thread(soxr.resample, samples, self._rate, SAMPLE_RATE)
-        sound = unit((await sound_of_pieces(waveform, calls)).sum(axis=0))
-        return round(float(sound @ self._reference), 3)
+        try:
+            pieces = await sound_of_pieces(waveform, calls)
+        except (ComponentError, OverloadedError):  # the audio is made all the same
+            return None
+        return round(float(unit(pieces.sum(axis=0)) @ self._reference), 3)
 
 
 def _read(data: bytes) -> FloatArray:

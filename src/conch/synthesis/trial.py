@@ -16,7 +16,7 @@ from conch.fitted_voices import StoredVoice
 from conch.synthesis.recordings import sound_of_pieces
 from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.entry_points import ENTRY_POINTS
-from conch.wire.errors import ComponentError
+from conch.wire.errors import ComponentError, OverloadedError
 from conch.wire.result import Transcript
 from conch.wire.synthesis import SynthesisOptions
 
@@ -100,7 +100,7 @@ async def text_of(waveform: FloatArray, calls: Calls) -> str | None:
             return None
         inputs = {"WAV": waveform, "SAMPLE_RATE": np.array([SAMPLE_RATE], np.int32)}
         outputs = await calls(speech, inputs, ("RESULT",))
-    except ComponentError:
+    except (ComponentError, OverloadedError):
         return None
     return Transcript.from_json(outputs["RESULT"].numpy().item()).text
 

@@ -20,7 +20,8 @@ const SENTENCES = [
 ];
 const TERMS =
   "The person who is heard must agree. The recordings leave the browser when you press Fit, and " +
-  "the server does not keep them. It keeps the voice print made of them until you press Delete.";
+  "the server does not keep them. It keeps a voice print while it works, and the voice until you " +
+  "press Delete.";
 
 export class VoicePanel {
   /**
