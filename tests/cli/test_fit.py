@@ -120,7 +120,7 @@ def test_a_voice_of_this_machine_is_listed_and_removed(home: Path, capsys) -> No
 )
 def test_wrong_usage(arguments, said: str, capsys) -> None:
     try:
-        status = main(["voices", *arguments])
+        status: object = main(["voices", *arguments])
     except SystemExit as error:
         status = error.code
     assert status == 2

@@ -270,7 +270,7 @@ async def test_a_component_that_fails_again_and_again_fails_one_voice(monkeypatc
         voice = await server.until_over("Ann")
         assert (voice.status, voice.error) == ("failed", "kokoro_gradient: it fails")
         assert server.components.calls.count("kokoro_gradient") >= tried + 9
-        assert fitted_voices.stored("Ann").work is None  # type: ignore[union-attr]
+        assert fitted_voices.stored("Ann").work is None
         server.components.failing = ""
         await server.ask("start", "Ben", FILES)
         await server.until_steps("Ben", 3)

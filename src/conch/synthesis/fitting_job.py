@@ -113,7 +113,7 @@ class FittingJob:
         }
         parameters: dict[str, Parameter] = {"voice": shown.mix, "seed": shown.steps}
         made = await self._calls(self._by.gradient, inputs, ("gradient",), parameters)
-        self._ascent.climb(made["gradient"].numpy().ravel() * self._deviation)
+        self._ascent.step(made["gradient"].numpy().ravel() * self._deviation)
         self._voice = msgspec.structs.replace(
             self._voice,
             shown=replace(shown, steps=shown.steps + 1),

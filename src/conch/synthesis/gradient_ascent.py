@@ -7,14 +7,14 @@ import numpy as np
 from conch.component import FloatArray
 from conch.fitted_voices import Work
 
-RATE = 0.1
+LEARNING_RATE = 0.1
 """Step in deviations of voices."""
-DECAYS = 0.8, 0.95
+BETAS = 0.8, 0.95
 """Of the first and second moments: some hundred steps are few."""
-PULL = 0.2
+WEIGHT_DECAY = 0.2
 """Pull back to the mix, as a share of the way from it: without it, a second network that tells
 speakers apart finds the voice less alike in the end."""
-MEMORY = 0.9
+EMA_DECAY = 0.9
 """Share of the former points in the mean, which is steadier than the latest one."""
 
 
@@ -41,16 +41,18 @@ class GradientAscent:
     def moments(self) -> tuple[bytes, bytes]:
         return self.first.tobytes(), self.second.tobytes()
 
-    def climb(self, gradient: FloatArray) -> None:
+    def step(self, gradient: FloatArray) -> None:
         """Take a step along a gradient `[size]`; one that is not finite counts as none."""
         self.steps += 1
         if not np.isfinite(gradient).all():
             return
-        gradient = gradient - PULL * self.point / len(self.point)
-        old, very_old = DECAYS
+        gradient = gradient - WEIGHT_DECAY * self.point / len(self.point)
+        old, very_old = BETAS
         self.first = old * self.first + (1 - old) * gradient
         self.second = very_old * self.second + (1 - very_old) * gradient**2
         first = self.first / (1 - old**self.steps)
         second = self.second / (1 - very_old**self.steps)
-        self.point = (self.point + RATE * first / (np.sqrt(second) + 1e-8)).astype(np.float32)
-        self.mean = MEMORY * self.mean + (1 - MEMORY) * self.point
+        self.point = (self.point + LEARNING_RATE * first / (np.sqrt(second) + 1e-8)).astype(
+            np.float32
+        )
+        self.mean = EMA_DECAY * self.mean + (1 - EMA_DECAY) * self.point

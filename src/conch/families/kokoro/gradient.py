@@ -69,7 +69,7 @@ class KokoroGradient(RowByRow):
             )
         waveform = self._waveform(latents, sound, row.parameters["voice"])
         rng = np.random.default_rng(row.parameters.get("seed", 0))
-        features = heard_elsewhere(self._bank(waveform), rng)
+        features = augmented(self._bank(waveform), rng)
         (embedding,) = self._embedding({"features": (features - features.mean(dim=0))[None]})
         if embedding.shape[1:] != target.shape:
             raise InvalidRequestError(
@@ -104,7 +104,7 @@ def _latents_of(row: Row) -> FloatArray:
     return latents
 
 
-def heard_elsewhere(features: Tensor, rng: np.random.Generator) -> Tensor:
+def augmented(features: Tensor, rng: np.random.Generator) -> Tensor:
     """Return features `[frames, bands]` as another microphone in another room has them.
 
     So a voice does not follow the quirks of the network, or the sound of one recording.
