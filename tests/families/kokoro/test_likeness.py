@@ -38,7 +38,7 @@ def test_a_mix_has_voices_near_the_pitch_of_the_recording(sounds: np.ndarray, he
         for name in shares_of(nearest(sound, sounds, hertz)):
             place = NAMES.index(name)
             factor = PITCHES[place] / hertz
-            assert 1 / 1.3 < factor < 1.3 or place in nearest_in_pitch
+            assert 0.769 < factor < 1.301 or place in nearest_in_pitch
 
 
 def test_any_sound_has_a_voice(sounds: np.ndarray) -> None:
