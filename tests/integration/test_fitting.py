@@ -28,6 +28,8 @@ TEXTS = (
     "It was very cold, and the wind came over the hills from the north.",
     "She put the letter on the table, and waited for somebody to read it.",
     "They walked along the river until the lights of the town were gone.",
+    "The old clock on the wall struck nine, and nobody said a word.",
+    "In the morning the snow lay deep in the garden and on the road.",
 )
 
 

@@ -129,6 +129,7 @@ FILES = tuple((f"{number}.wav", person()) for number in range(4))
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr("conch.synthesis.fitting.WAIT_S", 0.01)
     monkeypatch.setenv(fitted_voices.VARIABLE, "1")
     yield tmp_path / "conch" / "voices"
     replace_voices(())
@@ -260,8 +261,7 @@ async def test_another_server_with_the_folder_works_when_this_one_has_ended(home
         assert is_mine
 
 
-async def test_a_component_that_fails_again_and_again_fails_one_voice(monkeypatch) -> None:
-    monkeypatch.setattr("conch.synthesis.fitting.WAIT_S", 0.01)
+async def test_a_component_that_fails_again_and_again_fails_one_voice(home: Path) -> None:
     async with Server() as server:
         await server.ask("start", "Ann", FILES)
         await server.until_steps("Ann", 3)
@@ -398,8 +398,7 @@ async def test_a_fitted_voice_is_one_of_the_server(home: Path) -> None:
     assert own_voices() == ()
 
 
-async def test_a_component_that_is_away_for_a_while_costs_nothing(monkeypatch) -> None:
-    monkeypatch.setattr("conch.synthesis.fitting.WAIT_S", 0.01)
+async def test_a_component_that_is_away_for_a_while_costs_nothing(home: Path) -> None:
     async with Server() as server:
         await server.ask("start", "Ann", FILES)
         steps = (await server.until_steps("Ann", 3)).steps

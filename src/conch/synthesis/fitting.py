@@ -32,7 +32,7 @@ from conch.fitted_voices import CONSENT_VARIABLE, STOP, FittedVoice, StoredVoice
 from conch.synthesis.fitting_job import FittingJob
 from conch.synthesis.recordings import SAME, VAD, person_of, speech_of
 from conch.synthesis.trial import text_of, words_of
-from conch.wire.errors import ComponentError, OptionError, OverloadedError, public_error
+from conch.wire.errors import OptionError, public_error
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ MOST_CONSENT_ERRORS = 0.25
 """Most errors of the recognised sentence, as a share of its words."""
 LEAST_MINUTES, MOST_MINUTES, MINUTES = 1, 120, 10
 MOST_FAILURES = 10
-"""Failures of components in the work on a voice before it is given up."""
+"""Failures in the work on a voice before it is given up."""
 WAIT_S = 5.0
 """Seconds between two looks for work that another server has left, and after a failure."""
 
@@ -224,15 +224,16 @@ class Fitting:
     async def _work(self) -> None:
         """Fit the voices that wait, the oldest first, without end."""
         while True:
-            self._has_work.clear()
-            try:
-                if await self._has_fitted_one():
-                    continue
-            except OSError:
-                logger.exception("voices cannot be kept in %s", fitted_voices.folder())
+            # Triton lets a model call others once it is initialized, which is just after `begin`.
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_S):
                     await self._has_work.wait()
+            self._has_work.clear()
+            try:
+                while await self._has_fitted_one():
+                    pass
+            except OSError:
+                logger.exception("voices cannot be kept in %s", fitted_voices.folder())
 
     async def _has_fitted_one(self) -> bool:
         with _alone() as is_mine:
@@ -252,9 +253,8 @@ class Fitting:
         except Exception as error:  # the others are still to be fitted
             failure = public_error(error)
         self._failures[voice.id] += 1
-        may_pass = isinstance(failure, ComponentError | OverloadedError)
         logger.error("the voice %r cannot be fitted: %s", voice.shown.name, failure)
-        if may_pass and self._failures[voice.id] < MOST_FAILURES:
+        if self._failures[voice.id] < MOST_FAILURES:
             return await asyncio.sleep(WAIT_S)
         latest = fitted_voices.stored(voice.shown.name)
         if latest and latest.id == voice.id:
