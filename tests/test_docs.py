@@ -7,7 +7,7 @@ import pytest
 from project_scripts import script
 
 from conch.families import traits
-from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,7 +47,7 @@ def test_every_parameter_of_every_model_has_its_row_and_a_meaning() -> None:
         for name in re.findall(r'^parameters \{ key: "(\w+)"', path.read_text(), re.M)
     }
     assert documented == there
-    served = {*ENTRY_POINTS, *SYNTHESIS, *traits()}
+    served = {*ENTRY_POINTS, *SYNTHESIS, FITTING, *traits()}
     assert {path.parent.name for path in configs} == served, "a model without config.pbtxt"
 
 
