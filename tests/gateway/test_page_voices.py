@@ -100,6 +100,9 @@ class FittingServer:
         elif asked == "GET":
             fitted = {"fitted": [*self.voices.values()]} if self.fits else {}
             route.fulfill(json={"object": "list", "voices": SERVED, **fitted})
+        elif name not in self.voices:  # a look that comes after the voice is deleted
+            error = {"message": "there is no such voice", "code": "voice_not_found"}
+            route.fulfill(status=404, json={"error": error})
         elif request.method == "DELETE":
             del self.voices[name]
             route.fulfill(json={"id": name, "object": "audio.voice.deleted", "deleted": True})

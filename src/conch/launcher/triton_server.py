@@ -228,6 +228,8 @@ class TritonServer:
             self._first_stubs = process.processes.stubs()
             if self.config.warm_up:
                 warmth.warm_up(endpoints)
+            if self.config.voices_from_recordings:
+                warmth.wake_fitting(endpoints)
         except BaseException:
             try:
                 # A server that is half up has no request to wait for.

@@ -9,6 +9,7 @@ import conch
 from conch.families import all_families
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.logs import LOGGER
+from conch.wire.entry_points import FITTING
 from conch.wire.named_models import named_models
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -58,6 +59,14 @@ def warm_up(endpoints: Endpoints) -> None:
         if status != 200:
             reason = answer.decode("utf-8", "replace") or f"no answer within {TIMEOUT_S:g} s"
             LOGGER.warning("the first request, with the options %s, failed: %s", options, reason)
+
+
+def wake_fitting(endpoints: Endpoints) -> None:
+    """Let `fitting`, if it is there, go on with its work: it waits for a first request."""
+    name = {"name": "FILE_NAME", "shape": [1, 1], "datatype": "BYTES", "data": [""]}
+    body = json.dumps({"parameters": {"action": "list"}, "inputs": [name]}).encode()
+    if FITTING in endpoints.ready_models():
+        endpoints.fetch("inference", "POST", f"/v2/models/{FITTING}/infer", body, {}, TIMEOUT_S)
 
 
 def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:

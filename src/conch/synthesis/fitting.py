@@ -32,7 +32,7 @@ from conch.fitted_voices import CONSENT_VARIABLE, STOP, FittedVoice, StoredVoice
 from conch.synthesis.fitting_job import FittingJob
 from conch.synthesis.recordings import SAME, VAD, person_of, speech_of
 from conch.synthesis.trial import text_of, words_of
-from conch.wire.errors import OptionError, public_error
+from conch.wire.errors import OptionError, OverloadedError, public_error
 
 logger = logging.getLogger(__name__)
 
@@ -132,6 +132,7 @@ class Fitting:
                     "this server takes no recordings to fit voices to; conch serve "
                     "--voices-from-recordings takes those of people whose consent you have"
                 )
+            self._has_work.set()
             calls = runtime.live_calls(components, MODE)
             if request.action == "list":
                 shown = [json.loads(item.shown.to_json()) for item in fitted_voices.all_stored()]
@@ -202,7 +203,6 @@ class Fitting:
         )
         voice.path.with_suffix(STOP).unlink(missing_ok=True)
         voice.keep()
-        self._has_work.set()
         return voice.shown
 
     async def _check_consent(
@@ -223,8 +223,9 @@ class Fitting:
 
     async def _work(self) -> None:
         """Fit the voices that wait, the oldest first, without end."""
+        # Before the first request the server may still start, and then no call is answered.
+        await self._has_work.wait()
         while True:
-            # Triton lets a model call others once it is initialized, which is just after `begin`.
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_S):
                     await self._has_work.wait()
@@ -252,7 +253,8 @@ class Fitting:
             raise
         except Exception as error:  # the others are still to be fitted
             failure = public_error(error)
-        self._failures[voice.id] += 1
+        # A server that stops is no failure.
+        self._failures[voice.id] += not isinstance(failure, OverloadedError)
         logger.error("the voice %r cannot be fitted: %s", voice.shown.name, failure)
         if self._failures[voice.id] < MOST_FAILURES:
             return await asyncio.sleep(WAIT_S)

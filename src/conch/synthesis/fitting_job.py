@@ -48,6 +48,7 @@ class FittingJob:
 
         Raise a ConchError if a component fails, an OSError if the voice cannot be kept.
         """
+        self._keep(is_over=False)  # from now on it is no longer queued
         await self._calls.need((*self._by.components, self._by.embedding, self._by.gradient))
         sentences = [await latents_of(text, self._voice, self._calls) for text in SENTENCES]
         while True:
