@@ -26,6 +26,7 @@ OPTIONS: Mapping[str, str] = {
     WYOMING_LISTEN.name: "rate",
     WYOMING_SPEAK.name: "voice",
     "file": "nbest",
+    "recordings": "minutes",
     "live audio": "nbest",
     "text": "sample_rate",
     "live text": "sample_rate",
@@ -93,13 +94,14 @@ async def learn(address: str, door: Door) -> Learned:
 
 
 def _empty(door: Door, sent: Sent) -> Sent:
-    return replace(sent, parts=(b"",) if door.takes == "file" else ())
+    return replace(sent, parts=(b"",) if door.takes in ("file", "recordings") else ())
 
 
 def _silence(door: Door, sent: Sent) -> Sent:
     silence = np.zeros(RATE, np.float32)
     quiet: Mapping[str, tuple[Any, ...]] = {
         "file": (wav_file(silence),),
+        "recordings": (wav_file(silence),),
         "live audio": live(silence),
         "text": (" \n ",),
         "live text": (" ", "\n "),
