@@ -67,8 +67,12 @@ class FittedVoice:
     def is_in_work(self) -> bool:
         return self.status in ("queued", "fitting")
 
+    def as_dict(self) -> dict[str, object]:
+        """Return the fields of its JSON object."""
+        return {"object": "audio.voice", "id": self.name, **asdict(self)}
+
     def to_json(self) -> str:
-        return json.dumps({"object": "audio.voice", "id": self.name, **asdict(self)})
+        return json.dumps(self.as_dict())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "FittedVoice":

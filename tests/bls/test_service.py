@@ -44,9 +44,6 @@ class WordCounts:
             yield {"WORDS": number[np.newaxis]}
         record.called(calls.stages)
 
-    async def begin(self) -> None:
-        pass
-
     async def close(self, timeout_s: float) -> None:
         self.counted = 0
 

@@ -144,7 +144,6 @@ class Server:
         self.fitting = Fitting(config, Runtime(config, components_alone(), self.components))
 
     async def __aenter__(self) -> "Server":
-        await self.fitting.begin()
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from conch.families import traits
-from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
+from conch.wire.entry_points import ALL_ENTRY_POINTS
 from conch.wire.errors import ConfigError
 from conch.wire.named_models import component_of
 
@@ -84,19 +84,17 @@ def traits_of(model: str, own: OwnComponents) -> Traits:
 
 
 def own_components() -> OwnComponents:
-    declared = {
+    return {**dict.fromkeys(ALL_ENTRY_POINTS, Traits()), **components_alone()}
+
+
+def components_alone() -> OwnComponents:
+    """Return those that are no entry points, whose calls wait for the requests of others."""
+    return {
         name: Traits(
             component.is_one_by_one, component.in_flight, component.hang_factor or HANG_FACTOR
         )
         for name, component in traits().items()
     }
-    return {**dict.fromkeys((*ENTRY_POINTS, *SYNTHESIS, FITTING), Traits()), **declared}
-
-
-def components_alone() -> OwnComponents:
-    """Return those that are no entry points, whose calls wait for the requests of others."""
-    entry_points = {*ENTRY_POINTS, *SYNTHESIS, FITTING}
-    return {name: item for name, item in own_components().items() if name not in entry_points}
 
 
 def with_copies(own: OwnComponents, served: Iterable[str]) -> OwnComponents:

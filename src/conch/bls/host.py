@@ -49,7 +49,6 @@ class Host:
             target=self._loop.run_forever, name="event-loop", daemon=True
         )
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(service.begin(), self._loop)
 
     def start(self, message: Message, responder: Responder) -> None:
         answer = self._answer(message, responder)

@@ -157,8 +157,5 @@ class Service(Protocol[Request]):
         raise a TranscriptionError; no answer follows.
         """
 
-    async def begin(self) -> None:
-        """Begin what belongs to no request, on the event loop of the requests."""
-
     async def close(self, timeout_s: float) -> None:
         """Free the service's state in the components, in `timeout_s` seconds at most."""

@@ -116,7 +116,9 @@ def summary(voice: FittedVoice) -> str:
 
 
 def run_stop(args: argparse.Namespace) -> int:
-    with _running(args) as client:
+    if not args.url:
+        raise UsageError("stop takes the --url of the server that does the work")
+    with _client(args) as client:
         client.stop_fitting(args.name)
     print(f"the work on {args.name} ends; the voice stays as it is")
     return 0
@@ -134,14 +136,6 @@ def run_remove(args: argparse.Namespace) -> int:
         raise ConchError(f"{args.name} is no fitted voice; there are: {names or 'none'}")
     print(f"{args.name} is removed")
     return 0
-
-
-@contextmanager
-def _running(args: argparse.Namespace) -> "Iterator[Client]":
-    if not args.url:
-        raise UsageError("stop takes the --url of the server that does the work")
-    with _client(args) as client:
-        yield client
 
 
 @contextmanager

@@ -129,10 +129,15 @@ def health_request(model: str, timeout_s: float) -> Request:
     return Request(model, inputs, {HEALTH: True}, timeout_s)
 
 
+def bytes_of(result: Result) -> bytes:
+    """Return the text of an answer; empty if it has none."""
+    return bytes(result.item()) if result is not None else b""
+
+
 def health_of(result: NDArray[Any] | None) -> Health:
     """Return the components in the answer to `health_request`; raise a ServerError without any."""
     try:
-        return Health.from_json(bytes(result.item()) if result is not None else b"")
+        return Health.from_json(bytes_of(result))
     except ValueError:
         raise ServerError("the server does not say which components it has") from None
 

@@ -88,8 +88,7 @@ class GrpcTransport:
         return await tensors.transcripts(await self._result(request), request.num_rows)
 
     async def ask(self, request: tensors.Request) -> bytes:
-        result = await self._result(request)
-        return bytes(result.item()) if result is not None else b""
+        return tensors.bytes_of(await self._result(request))
 
     async def health(self, model: str, timeout_s: float) -> Health:
         return tensors.health_of(await self._result(tensors.health_request(model, timeout_s)))

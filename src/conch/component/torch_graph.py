@@ -119,12 +119,10 @@ def _scattered(attributes: Attributes, value: Tensor, indices: Tensor, new: Tens
     return changed
 
 
-def _mean(attributes: Attributes, value: Tensor, axes: Tensor) -> Tensor:
-    return value.mean(axes.tolist(), keepdim=bool(attributes.get("keepdims", 1)))
-
-
-def _sum(attributes: Attributes, value: Tensor, axes: Tensor) -> Tensor:
-    return value.sum(axes.tolist(), keepdim=bool(attributes.get("keepdims", 1)))
+def _reduction(name: str) -> Operator:
+    return lambda attributes, value, axes: getattr(value, name)(
+        axes.tolist(), keepdim=bool(attributes.get("keepdims", 1))
+    )
 
 
 def _padded(
@@ -200,8 +198,8 @@ OPERATORS: Mapping[str, Operator] = {
     "Pad": _padded,
     "Pow": lambda _, value, power: value**power,
     "Range": lambda _, start, end, step: torch.arange(start.item(), end.item(), step.item()),
-    "ReduceMean": _mean,
-    "ReduceSum": _sum,
+    "ReduceMean": _reduction("mean"),
+    "ReduceSum": _reduction("sum"),
     "Reshape": _reshaped,
     # The nearest value, of the last axis alone.
     "Resize": lambda _, value, region, scales: value.repeat_interleave(int(scales[-1]), -1),

@@ -3,7 +3,6 @@
 The address and the fields `name` and `audio_sample` are those of OpenAI's custom voices.
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -37,7 +36,7 @@ async def list_voices(request: web.Request) -> web.Response:
     if FITTING in await gateway.servers.ready_models([FITTING]):
         # Servers that share a folder have the same voices.
         fitted = {
-            voice.name: json.loads(voice.to_json())
+            voice.name: voice.as_dict()
             for client in gateway.servers.clients
             for voice in await _fitted(client)
         }
@@ -118,4 +117,4 @@ async def _fitted(client: AsyncClient) -> list[FittedVoice]:
 
 
 def _answer(voice: FittedVoice) -> web.Response:
-    return web.Response(text=voice.to_json(), content_type="application/json")
+    return web.json_response(voice.as_dict())

@@ -20,7 +20,7 @@ from conch.launcher.logs import LOGGER
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
 from conch.launcher.variants import with_aliases, with_chosen_weights, with_named_models
-from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
+from conch.wire.entry_points import ALL_ENTRY_POINTS
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
 
@@ -283,7 +283,7 @@ class TritonServer:
         keeper = Keeper(
             process.processes,
             endpoints,
-            entry_points=(*ENTRY_POINTS, *SYNTHESIS, FITTING, *self.config.also_as),
+            entry_points=(*ALL_ENTRY_POINTS, *self.config.also_as),
             load_timeout_s=self.config.startup_timeout_s,
             heals=self.heals,
             first=self._first_stubs,

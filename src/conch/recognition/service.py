@@ -65,9 +65,6 @@ class Recognition:
                 yield _tensors(last, request.outputs)
         _note(record, last)
 
-    async def begin(self) -> None:
-        """Do nothing: all work is that of a request."""
-
     async def close(self, timeout_s: float) -> None:
         await self._recognizer.open_streams.close(timeout_s)
 

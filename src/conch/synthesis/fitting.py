@@ -83,11 +83,6 @@ class Fitting:
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
         return self._runtime.gauges
 
-    async def begin(self) -> None:
-        """Go on with the voices that were in work when the server ended."""
-        if self._is_allowed:
-            self._working = asyncio.create_task(self._work())
-
     def parse(self, message: Message) -> FittingRequest:
         tensors, sent = message.read_inputs(), dict(message.parameters)
         action, name = str(sent.pop("action", "list")), str(sent.pop("name", ""))
@@ -132,10 +127,12 @@ class Fitting:
                     "this server takes no recordings to fit voices to; conch serve "
                     "--voices-from-recordings takes those of people whose consent you have"
                 )
+            # Not before: a server that still starts answers no calls.
+            self._working = self._working or asyncio.create_task(self._work())
             self._has_work.set()
             calls = runtime.live_calls(components, MODE)
             if request.action == "list":
-                shown = [json.loads(item.shown.to_json()) for item in fitted_voices.all_stored()]
+                shown = [item.shown.as_dict() for item in fitted_voices.all_stored()]
                 text = json.dumps({"fitted": shown, "consent": self._consent})
             elif request.action == "start":
                 async with self._starting:
@@ -223,8 +220,6 @@ class Fitting:
 
     async def _work(self) -> None:
         """Fit the voices that wait, the oldest first, without end."""
-        # Before the first request the server may still start, and then no call is answered.
-        await self._has_work.wait()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_S):

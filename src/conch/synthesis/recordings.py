@@ -128,6 +128,11 @@ async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
     return Speech(name, speech, pieces, pitch, tuple(f"{name}: {text}" for text in warnings))
 
 
+async def sound_of(waveform: FloatArray, calls: Calls) -> FloatArray:
+    """Return how a waveform at 16 kHz sounds, a unit vector `[size]`."""
+    return unit((await sound_of_pieces(waveform, calls)).sum(axis=0))
+
+
 async def sound_of_pieces(waveform: FloatArray, calls: Calls) -> FloatArray:
     """Return how the pieces of a waveform at 16 kHz sound, unit vectors `[pieces, size]`."""
     embeddings = []

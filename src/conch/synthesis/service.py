@@ -25,7 +25,7 @@ from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
-from conch.component import SAMPLE_RATE, FloatArray, unit
+from conch.component import SAMPLE_RATE, FloatArray
 from conch.families import (
     likening,
     replace_voices,
@@ -34,7 +34,7 @@ from conch.families import (
 )
 from conch.families.family import Synthesizer
 from conch.fitted_voices import own_voices
-from conch.synthesis.recordings import sound_of_pieces
+from conch.synthesis.recordings import sound_of
 from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.errors import (
     AudioError,
@@ -133,7 +133,8 @@ class Synthesis:
         record.mode, record.fields["characters"] = MODE, len(request.text)
         runtime, size = self._runtime, len(request.text.encode())
         with runtime.metrics.answering(REQUESTS, MODE), runtime.admission.arrived(size):
-            replace_voices(own_voices())
+            if fitted_voices.VARIABLE in os.environ:  # others never change
+                replace_voices(own_voices())
             options = SynthesisOptions.parse(request.parameters)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = RecordingTurns(runtime.limits)
@@ -221,9 +222,6 @@ class Synthesis:
         record.audio_s = speaking.seconds
         record.called(calls.stages)
         yield taken()
-
-    async def begin(self) -> None:
-        """Do nothing: all work is that of a request."""
 
     async def close(self, timeout_s: float) -> None:
         """Do nothing: no state outlives a request."""
@@ -334,10 +332,10 @@ class Likeness:
             return None
         waveform = await asyncio.to_thread(soxr.resample, samples, self._rate, SAMPLE_RATE)
         try:
-            pieces = await sound_of_pieces(waveform, calls)
+            sound = await sound_of(waveform, calls)
         except (ComponentError, OverloadedError):  # the audio is made all the same
             return None
-        return round(float(unit(pieces.sum(axis=0)) @ self._reference), 3)
+        return round(float(sound @ self._reference), 3)
 
 
 def _read(data: bytes) -> FloatArray:

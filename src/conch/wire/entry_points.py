@@ -19,6 +19,7 @@ SYNTHESIS = ("synthesis", "synthesis_stream")
 """Entry points of synthesis."""
 FITTING = "fitting"
 """Entry point by which voices are fitted to recordings."""
+ALL_ENTRY_POINTS = (*ENTRY_POINTS, *SYNTHESIS, FITTING)
 
 SERVED_VARIABLE = "CONCH_SERVED_MODELS"
 """Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an

@@ -10,7 +10,7 @@ from typing import Any
 
 from conch.families import decoders, traits
 from conch.families.family import Decoder
-from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
+from conch.wire.entry_points import ALL_ENTRY_POINTS
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 
@@ -85,7 +85,7 @@ def with_its_decoder(
 def no_text_steps() -> frozenset[str]:
     """Return Conch's own models that are no text steps: `post` must not reach them."""
     others = (name for name, component in traits().items() if component.step != "write")
-    return frozenset((*ENTRY_POINTS, *SYNTHESIS, FITTING, *others))
+    return frozenset((*ALL_ENTRY_POINTS, *others))
 
 
 def post_models(names: str) -> tuple[str, ...]:
