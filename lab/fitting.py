@@ -2,14 +2,18 @@
 
 python -m lab.fitting speech/manifest.tsv --split dev --speakers 84,777 --minutes 2
 
-The manifest has a column `speaker`. A second network judges if its package is there, which no voice
-is fitted by: pip install --no-deps resemblyzer (Apache-2.0, 17 MB; GE2E, Wan et al. 2018).
+The manifest has a column `speaker`. Two networks that no voice is fitted by judge too, if their
+packages are there: how alike the voices are, and how a listener likes them.
+
+pip install --no-deps resemblyzer   # Apache-2.0, 17 MB; GE2E, Wan et al. 2018
+pip install distillmos              # MIT, 16 MB, and torchaudio; Stahl & Gamper 2025
 """
 
 import csv
+import importlib
 import importlib.util
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import librosa
@@ -71,6 +75,19 @@ def other_network() -> OtherNetwork | None:
     return OtherNetwork(Path(spec.submodule_search_locations[0]) / "pretrained.pt")
 
 
+def opinion_scores() -> Callable[[Sequence[FloatArray]], float] | None:
+    """Return what predicts the mean opinion score of waveforms at 16 kHz, 1 to 5."""
+    if importlib.util.find_spec("distillmos") is None:
+        return None
+    network = importlib.import_module("distillmos").ConvTransformerSQAModel().eval()
+
+    @torch.no_grad()
+    def score(waveforms: Sequence[FloatArray]) -> float:
+        return float(np.mean([network(torch.tensor(item)[None]).item() for item in waveforms]))
+
+    return score
+
+
 def files_of(manifest: Path, split: str, speaker: str) -> list[Path]:
     with manifest.open(newline="") as file:
         rows = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
@@ -113,7 +130,7 @@ def main() -> None:
     parser.add_argument("--speakers", required=True, help="speakers, with commas")
     parser.add_argument("--minutes", type=int, default=10)
     args = parser.parse_args()
-    network, rows = other_network(), []
+    network, score, rows = other_network(), opinion_scores(), []
     with server_that_fits(None) as url, Client(url) as client:
         for speaker in args.speakers.split(","):
             files = files_of(args.manifest, args.split, speaker)
@@ -121,20 +138,22 @@ def main() -> None:
             voice = fitted(client, name, files[:FILES], args.minutes)
             row = [speaker, voice.mix, number(voice.start_similarity, 3)]
             row += [number(voice.similarity, 3), number(voice.wer, 1), str(voice.steps)]
+            recordings = [soundfile.read(path, dtype="float32")[0] for path in files[: 2 * FILES]]
+            by_mix, by_voice = spoken(client, voice.mix), spoken(client, name)
             if network:
-                recordings = [soundfile.read(path, dtype="float32")[0] for path in files[:32]]
                 sounds = [network.sound_of(waveform) for waveform in recordings]
                 person = unit(np.mean(sounds[FILES:] or sounds[1::2], axis=0))
                 own = float(np.mean([sound @ person for sound in sounds[:FILES]]))
-                before, after = (
-                    likeness(network, spoken(client, item), person) for item in (voice.mix, name)
-                )
+                before, after = (likeness(network, item, person) for item in (by_mix, by_voice))
                 row += [number(value, 3) for value in (before, after, own)]
+            if score:
+                row += [number(score(item), 2) for item in (by_mix, by_voice, recordings[:FILES])]
             client.remove_voice(name)
             rows.append(row)
             print("  ".join(row), flush=True)
     header = ["speaker", "mix", "CAM++ before", "after", "WER %", "steps"]
-    print(table(header + ["other before", "after", "own"] * bool(network), rows))
+    header += ["other before", "after", "own"] * bool(network)
+    print(table(header + ["MOS before", "after", "own"] * bool(score), rows))
 
 
 if __name__ == "__main__":

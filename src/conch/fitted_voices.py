@@ -28,6 +28,8 @@ CONSENT_VARIABLE = "CONCH_VOICE_CONSENT"
 NAME = re.compile(r"\w(?:[\w .'-]{0,58}[\w.])?")
 """Names of fitted voices."""
 TAKES_NAME = "takes 1 to 60 letters, digits, spaces and any of . ' - _"
+LEAST_MINUTES, MOST_MINUTES, MINUTES = 1, 120, 10
+"""Of the work on a voice; the last is the default."""
 STOP = ".stop"
 """Suffix of the file by which a server that shares the folder ends the work on a voice."""
 
@@ -102,9 +104,9 @@ class StoredVoice(msgspec.Struct, frozen=True, kw_only=True):
     pitch: float
     """Factor of the pitch of the mix."""
     start: bytes
-    """Sound of the mix, float32."""
-    sound: bytes
-    """Sound of the voice."""
+    """Timbre of the mix, float32."""
+    timbre: bytes
+    """Timbre of the voice."""
     loudness: float = 0.0
     """Root mean square of what the mix says; 0 before it has spoken."""
     gain: float = 1.0

@@ -98,7 +98,7 @@ def test_stop_and_remove(gateway, files, capsys) -> None:
 
 
 def test_a_voice_of_this_machine_is_listed_and_removed(home: Path, capsys) -> None:
-    StoredVoice(shown=READY, pitch=1.0, start=b"", sound=b"").keep()
+    StoredVoice(shown=READY, pitch=1.0, start=b"", timbre=b"").keep()
     assert stat.S_IMODE(file_of("Ann").stat().st_mode) == 0o600
     assert main(["voices"]) == 0
     listed = capsys.readouterr().out.splitlines()[0]

@@ -43,3 +43,16 @@ def test_niceness_has_a_range(nice):
     config = CTranslate2Config(nice=nice)
     with pytest.raises(ConfigError, match=f"nice takes 0 to 19; is: {nice}"):
         load_ctranslate2(lambda *args, **settings: None, Path(), config, "int8", lambda model: None)
+
+
+@pytest.mark.parametrize(("nice", "policy"), [(18, os.SCHED_OTHER), (19, os.SCHED_IDLE)])
+def test_the_highest_niceness_takes_only_what_others_leave(nice, policy):
+    code = f"""
+import os
+from conch.component.parameters import be_nice
+
+os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+be_nice({nice})
+print(os.sched_getscheduler(0))
+"""
+    assert output_of(sys.executable, "-c", code).split() == [str(policy)]

@@ -77,7 +77,7 @@ class Components:
         return {
             "style": np.array([b"af_sky:1.00"], np.object_),
             "pitch": np.full(1, 1.1, np.float32),
-            "sound": np.full(SIZE, MIX, np.float32),
+            "timbre": np.full(SIZE, MIX, np.float32),
             "deviation": np.full(SIZE, 0.5, np.float32),
         }
 
@@ -91,9 +91,9 @@ class Components:
 
     def kokoro_acoustic(self, inputs):
         self.acoustic_inputs.append(inputs)
-        sound = inputs.get("sound", np.full(SIZE, MIX, np.float32))
+        timbre = inputs.get("timbre", np.full(SIZE, MIX, np.float32))
         tokens = len(inputs["tokens"])
-        latents = np.full((3 * tokens, 1), sound[0], np.float32)
+        latents = np.full((3 * tokens, 1), timbre[0], np.float32)
         return {"latents": latents, "durations": np.full(tokens, 3, np.int32)}
 
     def kokoro_vocoder(self, inputs):
@@ -105,7 +105,7 @@ class Components:
         target = np.arctan2(inputs["target"][1], inputs["target"][0])
         assert 1 <= len(inputs["latents"]) <= 60
         gradient = np.zeros(SIZE, np.float32)
-        gradient[0] = -np.sin(inputs["sound"][0] - target)
+        gradient[0] = -np.sin(inputs["timbre"][0] - target)
         return {"gradient": gradient}
 
     def speech(self, inputs):
@@ -208,7 +208,7 @@ async def test_a_voice_comes_near_to_a_person_and_is_kept(home: Path) -> None:
     assert [path.name for path in home.glob("Ann*")] == ["Ann.json"]
     # The pitch is that of the person, the sound what was fitted.
     assert all(item["pitch"] == np.float32(1.1) for item in server.components.acoustic_inputs)
-    assert len({item["sound"][0] for item in server.components.acoustic_inputs[8:]}) >= 4
+    assert len({item["timbre"][0] for item in server.components.acoustic_inputs[8:]}) >= 4
 
 
 async def test_what_it_says_is_recognised(home: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, whole
 from conch.cli.server import HEADERS, URL, headers_of, server_that_fits
-from conch.fitted_voices import NAME, TAKES_NAME, FittedVoice
+from conch.fitted_voices import LEAST_MINUTES, MINUTES, MOST_MINUTES, NAME, TAKES_NAME, FittedVoice
 from conch.wire.errors import ConchError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ which its user alone can read, and no recording. Ctrl-C ends the work; the voice
 
 exit codes: 0 fitted, 1 failed, 2 wrong usage
 """
-FLAGS = """
---minutes MINUTES=10  most minutes of work, 1 to 120
+FLAGS = f"""
+--minutes MINUTES={MINUTES}  most minutes of work, {LEAST_MINUTES} to {MOST_MINUTES}
 --consent FILE        recording of the sentence that the server may ask for
 """
 POLL_S = 1.0
@@ -49,7 +49,7 @@ def add_parsers(commands: Subparsers) -> None:
     )
     fit.add_argument("name", type=_name, metavar="NAME", help="what the voice is called")
     fit.add_argument("files", nargs="+", metavar="FILE", help="recordings of this person alone")
-    add_flags(fit, FLAGS, minutes=whole(1, 120))
+    add_flags(fit, FLAGS, minutes=whole(LEAST_MINUTES, MOST_MINUTES))
     stop = add_command(commands, "stop", run_stop, help="end the work on a voice, and keep it")
     remove = add_command(commands, "remove", run_remove, help="delete a fitted voice")
     # What stands in front of the command holds.

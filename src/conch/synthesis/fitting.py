@@ -1,6 +1,6 @@
 """Fitting as a service of a BLS model: recordings of a person in, a voice that sounds alike out.
 
-A voice is a mix of voices, a factor of its pitch, and numbers for its sound. The numbers follow the
+A voice is a mix of voices, a factor of its pitch, and numbers for its timbre. These follow the
 gradient of the similarity to the recordings. Voices are fitted one after the other, and the work
 goes on after a restart.
 """
@@ -28,7 +28,17 @@ from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
 from conch.component import Array, FloatArray
 from conch.families import likening, replace_voices, voices, voices_that_stand_for
-from conch.fitted_voices import CONSENT_VARIABLE, STOP, FittedVoice, StoredVoice, Work, own_voices
+from conch.fitted_voices import (
+    CONSENT_VARIABLE,
+    LEAST_MINUTES,
+    MINUTES,
+    MOST_MINUTES,
+    STOP,
+    FittedVoice,
+    StoredVoice,
+    Work,
+    own_voices,
+)
 from conch.synthesis.fitting_job import FittingJob
 from conch.synthesis.recordings import SAME, VAD, person_of, speech_of
 from conch.synthesis.trial import text_of, words_of
@@ -41,7 +51,6 @@ ACTIONS = ("start", "get", "list", "stop", "remove")
 """Values of the request parameter `action`."""
 MOST_CONSENT_ERRORS = 0.25
 """Most errors of the recognised sentence, as a share of its words."""
-LEAST_MINUTES, MOST_MINUTES, MINUTES = 1, 120, 10
 MOST_FAILURES = 10
 """Failures in the work on a voice before it is given up."""
 WAIT_S = 5.0
@@ -175,9 +184,9 @@ class Fitting:
         if self._consent:
             await self._check_consent(request, person.target, calls)
         inputs = {"embedding": person.target, "pitch": np.array([person.pitch], np.float32)}
-        outputs = ("style", "pitch", "sound", "deviation")
+        outputs = ("style", "pitch", "timbre", "deviation")
         made = await calls(self._voice.voice_style, inputs, outputs)
-        style, pitch, sound, deviation = (made[item].numpy() for item in outputs)
+        style, pitch, timbre, deviation = (made[item].numpy() for item in outputs)
         zeros = np.zeros(len(deviation), np.float32).tobytes()
         voice = StoredVoice(
             shown=FittedVoice(
@@ -187,8 +196,8 @@ class Fitting:
                 warnings=person.warnings,
             ),
             pitch=float(pitch.item()),
-            start=sound.tobytes(),
-            sound=sound.tobytes(),
+            start=timbre.tobytes(),
+            timbre=timbre.tobytes(),
             work=Work(
                 target=person.target.tobytes(),
                 held_back=person.held_back.tobytes(),
@@ -215,7 +224,7 @@ class Fitting:
         words = words_of(self._consent)
         if Levenshtein.distance(words, words_of(text)) > MOST_CONSENT_ERRORS * len(words):
             raise OptionError(f'{takes}; heard: "{text:.200}"')
-        if float(speech.sound @ target) < SAME:
+        if float(speech.embedding @ target) < SAME:
             raise OptionError(f"{takes}; it sounds like somebody else than the recordings")
 
     async def _work(self) -> None:

@@ -37,7 +37,7 @@ class FittingJob:
             np.frombuffer(data, np.float32)
             for data in (voice.work.target, voice.work.deviation, voice.start)
         )
-        mean = (np.frombuffer(voice.sound, np.float32) - self._start) / self._deviation
+        mean = (np.frombuffer(voice.timbre, np.float32) - self._start) / self._deviation
         self._ascent = GradientAscent.of(voice.work, mean, voice.shown.steps)
         self._trial = Trial(np.frombuffer(voice.work.held_back, np.float32), calls)
         self._began = time.monotonic() - voice.shown.seconds
@@ -109,7 +109,7 @@ class FittingJob:
         shown = self._voice.shown
         inputs = {
             "latents": latents,
-            "sound": self._sound(self._ascent.point),
+            "timbre": self._timbre(self._ascent.point),
             "target": self._target,
         }
         parameters: dict[str, Parameter] = {"voice": shown.mix, "seed": shown.steps}
@@ -118,8 +118,8 @@ class FittingJob:
         self._voice = msgspec.structs.replace(
             self._voice,
             shown=replace(shown, steps=shown.steps + 1),
-            sound=self._sound(self._ascent.mean).tobytes(),
+            timbre=self._timbre(self._ascent.mean).tobytes(),
         )
 
-    def _sound(self, point: FloatArray) -> FloatArray:
+    def _timbre(self, point: FloatArray) -> FloatArray:
         return np.asarray(self._start + self._deviation * point, np.float32)

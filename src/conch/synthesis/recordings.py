@@ -55,7 +55,7 @@ class Speech:
         return len(self.waveform) / SAMPLE_RATE
 
     @property
-    def sound(self) -> FloatArray:
+    def embedding(self) -> FloatArray:
         return unit(self.pieces.sum(axis=0))
 
 
@@ -87,7 +87,7 @@ async def person_of(files: Sequence[tuple[str, bytes]], calls: Calls) -> Person:
         )
     for number, item in enumerate(heard):
         others = _together([*heard[:number], *heard[number + 1 :]])
-        if (cosine := float(item.sound @ others)) < SAME:
+        if (cosine := float(item.embedding @ others)) < SAME:
             raise AudioError(
                 f"{item.name} sounds like somebody else than the other recordings: cosine "
                 f"{cosine:.2f}, of one person at least {SAME}"
@@ -119,7 +119,7 @@ async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
         raise AudioError(
             f"{name} has {seconds:.1f} s of speech; a recording takes at least {LEAST_FILE_S:g}"
         )
-    pieces = await sound_of_pieces(speech, calls)
+    pieces = await embeddings_of(speech, calls)
     if _has_two(pieces):
         raise AudioError(f"{name} has two voices: a recording takes one person alone")
     pitch = await asyncio.to_thread(median_pitch, speech[: 2 * STRETCH])
@@ -128,12 +128,12 @@ async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
     return Speech(name, speech, pieces, pitch, tuple(f"{name}: {text}" for text in warnings))
 
 
-async def sound_of(waveform: FloatArray, calls: Calls) -> FloatArray:
+async def embedding_of(waveform: FloatArray, calls: Calls) -> FloatArray:
     """Return how a waveform at 16 kHz sounds, a unit vector `[size]`."""
-    return unit((await sound_of_pieces(waveform, calls)).sum(axis=0))
+    return unit((await embeddings_of(waveform, calls)).sum(axis=0))
 
 
-async def sound_of_pieces(waveform: FloatArray, calls: Calls) -> FloatArray:
+async def embeddings_of(waveform: FloatArray, calls: Calls) -> FloatArray:
     """Return how the pieces of a waveform at 16 kHz sound, unit vectors `[pieces, size]`."""
     embeddings = []
     for first in range(0, max(1, len(waveform) - PIECE), STRETCH):
@@ -147,7 +147,7 @@ async def sound_of_pieces(waveform: FloatArray, calls: Calls) -> FloatArray:
 
 
 def _together(heard: Sequence[Speech]) -> FloatArray:
-    return unit(np.sum([item.sound for item in heard], axis=0))
+    return unit(np.sum([item.embedding for item in heard], axis=0))
 
 
 def _is_narrow(speech: FloatArray) -> bool:

@@ -34,7 +34,7 @@ from conch.families import (
 )
 from conch.families.family import Synthesizer
 from conch.fitted_voices import own_voices
-from conch.synthesis.recordings import sound_of
+from conch.synthesis.recordings import embedding_of
 from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.errors import (
     AudioError,
@@ -300,8 +300,8 @@ class References:
         else:
             inputs = {"embedding": speaker.embedding}
         outputs = await calls(component, inputs, ("style", "pitch", "embedding"))
-        style, pitch, sound = (item.numpy() for item in outputs.values())
-        return Style(style.item().decode(), Imitation(pitch.item()), sound.ravel())
+        style, pitch, embedding = (item.numpy() for item in outputs.values())
+        return Style(style.item().decode(), Imitation(pitch.item()), embedding.ravel())
 
 
 def _fitted(voice: str) -> Style | None:
@@ -332,10 +332,10 @@ class Likeness:
             return None
         waveform = await asyncio.to_thread(soxr.resample, samples, self._rate, SAMPLE_RATE)
         try:
-            sound = await sound_of(waveform, calls)
+            embedding = await embedding_of(waveform, calls)
         except (ComponentError, OverloadedError):  # the audio is made all the same
             return None
-        return round(float(sound @ self._reference), 3)
+        return round(float(embedding @ self._reference), 3)
 
 
 def _read(data: bytes) -> FloatArray:

@@ -83,20 +83,20 @@ class Imitation:
 
     pitch: float
     """Factor of its pitch."""
-    sound: FloatArray | None = None
-    """Numbers of its sound, for the acoustic model; None for those of the mix."""
+    timbre: FloatArray | None = None
+    """Numbers of its timbre, for the acoustic model; None for those of the mix."""
     gain: float = 1.0
     """Factor of its samples."""
 
     @classmethod
     def of(cls, voice: StoredVoice) -> "Imitation":
-        return cls(voice.pitch, np.frombuffer(voice.sound, np.float32), voice.gain)
+        return cls(voice.pitch, np.frombuffer(voice.timbre, np.float32), voice.gain)
 
     @property
     def inputs(self) -> dict[str, Array]:
         """Further inputs of the acoustic model."""
         pitch = {"pitch": np.array([self.pitch], np.float32)}
-        return pitch if self.sound is None else {**pitch, "sound": self.sound}
+        return pitch if self.timbre is None else {**pitch, "timbre": self.timbre}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from conch.bls.calls import Calls
 from conch.component import SAMPLE_RATE, FloatArray, bytes_array
 from conch.families import likening
 from conch.fitted_voices import StoredVoice
-from conch.synthesis.recordings import sound_of
+from conch.synthesis.recordings import embedding_of
 from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ComponentError, OverloadedError
@@ -52,8 +52,8 @@ class Trial:
         similarities, wrong, total, spoken = [], 0, 0, []
         for sentence in SENTENCES:
             waveform = await self._spoken(sentence, voice)
-            sound = await sound_of(waveform, self._calls)
-            similarities.append(float(sound @ self._held_back))
+            embedding = await embedding_of(waveform, self._calls)
+            similarities.append(float(embedding @ self._held_back))
             spoken.append(waveform)
             text = await text_of(waveform, self._calls)
             words = words_of(sentence)

@@ -14,10 +14,10 @@ from conch.families.kokoro.components import (
     CHANNELS,
     LATENTS,
     SIZES,
-    SOUND_ROW,
     STEP,
     STYLE_ROWS,
     STYLE_SIZE,
+    TIMBRE_ROW,
     KokoroAcoustic,
     KokoroConfig,
     KokoroVocoder,
@@ -55,7 +55,7 @@ def test_both_halves_are_the_network(folder, config, acoustic) -> None:
     assert found["latents"].shape == (FRAMES, CHANNELS)
     assert found["durations"].tolist() == [FRAMES_OF_TOKEN] * len(TOKENS)
     style = np.zeros((1, STYLE_SIZE), np.float32)
-    style[0, :2] = NAMES.index("af_bella"), SOUND_ROW
+    style[0, :2] = NAMES.index("af_bella"), TIMBRE_ROW
     style[0, -1] = len(TOKENS) - 2
     inputs = {
         "tokens": TOKENS[None].astype(np.int64),
@@ -104,7 +104,7 @@ def test_a_mix_is_between_its_voices(acoustic) -> None:
 def test_a_style_is_that_of_the_length_and_the_longest_at_most(acoustic) -> None:
     for count, row in ((MAX_TOKENS, STYLE_ROWS - 1), (12, 10), (1, 0)):
         style = acoustic.style("af_sky", count)[0]
-        assert (style[0], style[1], style[-1]) == (NAMES.index("af_sky"), SOUND_ROW, row)
+        assert (style[0], style[1], style[-1]) == (NAMES.index("af_sky"), TIMBRE_ROW, row)
 
 
 def test_a_stretch_of_latents_is_that_of_the_values() -> None:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from toy_kokoro import write_kokoro
 
 from conch.component import Row
-from conch.families.kokoro.components import CHANNELS, SOUND_SIZE, KokoroAcoustic, KokoroConfig
+from conch.families.kokoro.components import CHANNELS, TIMBRE_SIZE, KokoroAcoustic, KokoroConfig
 from conch.families.kokoro.gradient import FilterBank, GradientConfig, KokoroGradient
 from conch.families.speakers.components import fbank
 from conch.families.speakers.weights import EMBEDDING
@@ -58,22 +58,22 @@ def latents(folder: Path) -> np.ndarray:
     return np.asarray(made[:FRAMES])
 
 
-def row(latents: np.ndarray, sound: np.ndarray, target: np.ndarray) -> Row:
-    inputs = {"latents": latents, "sound": sound, "target": target}
+def row(latents: np.ndarray, timbre: np.ndarray, target: np.ndarray) -> Row:
+    inputs = {"latents": latents, "timbre": timbre, "target": target}
     return Row(inputs, {"voice": "af_bella"})
 
 
-SOUND = RNG.normal(1, 1, SOUND_SIZE).astype(np.float32)
+TIMBRE = RNG.normal(1, 1, TIMBRE_SIZE).astype(np.float32)
 TARGET = RNG.standard_normal(192).astype(np.float32)
 
 
 def test_the_gradient_is_that_of_differences(gradient: KokoroGradient, latents) -> None:
-    answer = gradient([row(latents, SOUND, TARGET)])[0]
-    assert answer["gradient"].shape == (SOUND_SIZE,) and answer["similarity"].shape == (1,)
+    answer = gradient([row(latents, TIMBRE, TARGET)])[0]
+    assert answer["gradient"].shape == (TIMBRE_SIZE,) and answer["similarity"].shape == (1,)
     assert -1 <= answer["similarity"][0] <= 1
-    step, size = np.ones(SOUND_SIZE, np.float32), np.float32(0.02)
+    step, size = np.ones(TIMBRE_SIZE, np.float32), np.float32(0.02)
     ends = [
-        gradient([row(latents, SOUND + sign * size * step, TARGET)])[0]["similarity"][0]
+        gradient([row(latents, TIMBRE + sign * size * step, TARGET)])[0]["similarity"][0]
         for sign in (-1, 1)
     ]
     slope = (ends[1] - ends[0]) / (2 * size)
@@ -86,12 +86,12 @@ def test_the_gradient_is_that_of_differences(gradient: KokoroGradient, latents) 
     [
         ({"latents": np.zeros((FRAMES, 3), np.float32)}, r"frames of \d+ values; sent: \[40, 3\]"),
         ({"latents": np.zeros((3, CHANNELS), np.float32)}, "takes 20 to 400 frames; sent: 3"),
-        ({"sound": SOUND[:5]}, "'sound' takes 128 numbers; sent: 5"),
+        ({"timbre": TIMBRE[:5]}, "'timbre' takes 128 numbers; sent: 5"),
         ({"target": TARGET[:7]}, "'target' takes 192 numbers; sent: 7"),
     ],
 )
 def test_a_wrong_input_is_named(gradient: KokoroGradient, latents, change, said: str) -> None:
-    sent = row(latents, SOUND, TARGET)
+    sent = row(latents, TIMBRE, TARGET)
     with pytest.raises(InvalidRequestError, match=said):
         gradient([Row({**sent.inputs, **change}, sent.parameters)])
 

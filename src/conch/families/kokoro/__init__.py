@@ -57,12 +57,12 @@ OPENAI_NAMES = {
 }
 
 ACOUSTIC, VOCODER = acoustic("kokoro_acoustic", PACKAGE), vocoder("kokoro_vocoder", PACKAGE)
-SOUND = TensorInfo("sound", "FP32", (-1,), "128 numbers in place of the sound of the voice")
+TIMBRE = TensorInfo("timbre", "FP32", (-1,), "128 numbers in place of those of the voice")
 ACOUSTIC = replace(
     ACOUSTIC,
     inputs=(
         *ACOUSTIC.inputs,
-        replace(SOUND, is_optional=True),
+        replace(TIMBRE, is_optional=True),
         TensorInfo(
             "pitch", "FP32", (1,), "factor of the voice's pitch, 0.5 to 2", is_optional=True
         ),
@@ -75,12 +75,12 @@ GRADIENT = ComponentInfo(
     step="voice",
     inputs=(
         TensorInfo("latents", "FP32", (-1, -1), "20 to 400 frames of `kokoro_acoustic`"),
-        SOUND,
+        TIMBRE,
         TensorInfo("target", "FP32", (-1,), "of `speaker_embedding`"),
     ),
     outputs=(
         TensorInfo("similarity", "FP32", (1,), "cosine of how the frames and the target sound"),
-        TensorInfo("gradient", "FP32", (-1,), "of the similarity, by the numbers of `sound`"),
+        TensorInfo("gradient", "FP32", (-1,), "of the similarity, by the numbers of `timbre`"),
     ),
     parameters={"voice": str, "seed": int},
     is_one_by_one=True,
@@ -103,7 +103,7 @@ VOICE_STYLE = ComponentInfo(
             "style", "BYTES", (1,), "what the parameter `voice` of its acoustic model takes"
         ),
         TensorInfo("pitch", "FP32", (1,), "factor of its pitch, for the acoustic model"),
-        TensorInfo("sound", "FP32", (-1,), "what the acoustic model takes for it"),
+        TensorInfo("timbre", "FP32", (-1,), "what the acoustic model takes for it"),
         TensorInfo("deviation", "FP32", (-1,), "of these numbers over all voices"),
         TensorInfo("embedding", "FP32", (-1,), "how the recording sounds, a unit vector"),
     ),

@@ -42,7 +42,7 @@ loud it is."""
 SOURCE = "/decoder/decoder/generator/Concat_3_output_0"
 """The spectrum of the harmonics, magnitudes and phases `[1, 22, 120 frames + 1]`."""
 STYLE = "/decoder/Slice_output_0"
-"""The half of the style that is about sound, `[1, 128]`."""
+"""The half of the style that is the timbre, `[1, 128]`."""
 LATENTS = (TEXT, PITCH, LOUDNESS, SOURCE, STYLE)
 SIZES = {TEXT: 512, PITCH: 2, LOUDNESS: 2, SOURCE: 22 * 121, STYLE: 128}
 """Values of a frame."""
@@ -53,12 +53,12 @@ DURATIONS, AUDIO = "/encoder/Clip_output_0", "audio"
 """Frames of each token `[1, tokens]`, and the waveform `[samples]`."""
 STYLE_ROWS, STYLE_SIZE = 510, 256
 """Styles of a voice, by the number of sounds in a sentence."""
-SOUND_SIZE = STYLE_SIZE // 2
-SOUND = slice(SOUND_SIZE)
+TIMBRE_SIZE = STYLE_SIZE // 2
+TIMBRE = slice(TIMBRE_SIZE)
 """The part of a style that the vocoder gets; the rest is about how a sentence is spoken."""
 LOWEST_PITCH, HIGHEST_PITCH = 0.5, 2.0
-SOUND_ROW = 100
-"""The style whose sound is that of all sentences: statistics depend on it."""
+TIMBRE_ROW = 100
+"""The style whose timbre is that of all sentences: statistics depend on it."""
 STATISTICS = Path(__file__).with_name("statistics.npz")
 """Output of `lab.training.kokoro.statistics`: `values` of each voice, `names` of the nodes that
 compute them in a call, and their `sizes`."""
@@ -181,8 +181,8 @@ class KokoroAcoustic(RowByRow):
     def answer(self, row: Row, /) -> Outputs:
         tokens, speed = sounds_of(row, MAX_TOKENS)
         style = self.style(row.parameters["voice"], tokens.shape[1])
-        if "sound" in row.inputs:
-            style[0, SOUND] = _checked_sound(row)
+        if "timbre" in row.inputs:
+            style[0, TIMBRE] = _checked_timbre(row)
         pitch = row.inputs.get("pitch", np.ones(1)).ravel().astype(np.float32)
         if not LOWEST_PITCH <= pitch[0] <= HIGHEST_PITCH:
             raise InvalidRequestError(
@@ -198,15 +198,15 @@ class KokoroAcoustic(RowByRow):
         """Return the style `[1, 256]` of a voice or a mix, for a sentence of so many tokens."""
         row = min(max(tokens - 2, 0), STYLE_ROWS - 1)  # a token at each end is silence
         style = mixed(self._styles[:, row], voice)
-        style[SOUND] = mixed(self._styles[:, SOUND_ROW, SOUND], voice)
+        style[TIMBRE] = mixed(self._styles[:, TIMBRE_ROW, TIMBRE], voice)
         return style[np.newaxis]
 
 
-def _checked_sound(row: Row) -> FloatArray:
-    sound = row.inputs["sound"].ravel()
-    if sound.shape != (SOUND_SIZE,) or not np.isfinite(sound).all():
-        raise InvalidRequestError(f"input 'sound' takes {SOUND_SIZE} finite numbers")
-    return sound
+def _checked_timbre(row: Row) -> FloatArray:
+    timbre = row.inputs["timbre"].ravel()
+    if timbre.shape != (TIMBRE_SIZE,) or not np.isfinite(timbre).all():
+        raise InvalidRequestError(f"input 'timbre' takes {TIMBRE_SIZE} finite numbers")
+    return timbre
 
 
 class KokoroVocoder(RowByRow):

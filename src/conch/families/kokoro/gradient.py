@@ -20,9 +20,9 @@ from conch.families.kokoro import SAMPLE_RATE as OWN_RATE
 from conch.families.kokoro.components import (
     CHANNELS,
     KOKORO,
-    SOUND_SIZE,
     STATISTIC,
     STYLE,
+    TIMBRE_SIZE,
     mixed,
     statistics,
     unpacked,
@@ -62,12 +62,12 @@ class KokoroGradient(RowByRow):
     def answer(self, row: Row, /) -> Outputs:
         latents = _latents_of(row)
         target = torch.tensor(row.inputs["target"].ravel())
-        sound = torch.tensor(row.inputs["sound"].reshape(1, -1)).requires_grad_()
-        if sound.shape[1] != SOUND_SIZE:
+        timbre = torch.tensor(row.inputs["timbre"].reshape(1, -1)).requires_grad_()
+        if timbre.shape[1] != TIMBRE_SIZE:
             raise InvalidRequestError(
-                f"input 'sound' takes {SOUND_SIZE} numbers; sent: {sound.shape[1]}"
+                f"input 'timbre' takes {TIMBRE_SIZE} numbers; sent: {timbre.shape[1]}"
             )
-        waveform = self._waveform(latents, sound, row.parameters["voice"])
+        waveform = self._waveform(latents, timbre, row.parameters["voice"])
         rng = np.random.default_rng(row.parameters.get("seed", 0))
         features = augmented(self._bank(waveform), rng)
         (embedding,) = self._embedding({"features": (features - features.mean(dim=0))[None]})
@@ -76,15 +76,15 @@ class KokoroGradient(RowByRow):
                 f"input 'target' takes {embedding.shape[1]} numbers; sent: {len(target)}"
             )
         similarity = functional.cosine_similarity(embedding[0], target, dim=0)
-        (gradient,) = torch.autograd.grad(similarity, sound)
+        (gradient,) = torch.autograd.grad(similarity, timbre)
         return {
             "similarity": similarity.detach().numpy().reshape(1),
             "gradient": gradient.numpy().ravel(),
         }
 
-    def _waveform(self, latents: FloatArray, sound: Tensor, voice: str) -> Tensor:
+    def _waveform(self, latents: FloatArray, timbre: Tensor, voice: str) -> Tensor:
         values = {name: torch.tensor(value) for name, value in unpacked(latents).items()}
-        values[STYLE] = sound
+        values[STYLE] = timbre
         values[STATISTIC] = torch.tensor(mixed(statistics(), voice)[np.newaxis, :, np.newaxis])
         (waveform,) = self._vocoder(values)
         around = CONTEXT * FRAME_SAMPLES

@@ -1,6 +1,6 @@
 """Write how Kokoro's voices sound, and print how high they are, for the component `voice_style`.
 
-python -m lab.training.kokoro.sounds speech/manifest.tsv
+python -m lab.training.kokoro.embeddings speech/manifest.tsv
 
 The manifest's column `speaker` is `VOICE*1.00+OTHER` for recordings of a voice.
 """
@@ -15,7 +15,7 @@ import soundfile
 from conch.component import SAMPLE_RATE, FloatArray, Row, unit
 from conch.component.pitch import median_pitch
 from conch.families.kokoro import NAMES
-from conch.families.kokoro.likeness import LEAST_S, MOST_S, SOUNDS, sound_of
+from conch.families.kokoro.likeness import EMBEDDINGS, LEAST_S, MOST_S, embedding_of
 from conch.families.speakers.components import EmbeddingComponent
 from conch.families.speakers.weights import SpeakersConfig
 from lab.arguments import script_parser
@@ -29,23 +29,23 @@ def main() -> None:
     parser.add_argument("manifest", type=Path)
     manifest = parser.parse_args().manifest
     embedding = EmbeddingComponent(SpeakersConfig(nice=0))
-    sounds: defaultdict[str, list[FloatArray]] = defaultdict(list)
+    embeddings: defaultdict[str, list[FloatArray]] = defaultdict(list)
     pitches: defaultdict[str, list[float]] = defaultdict(list)
     with manifest.open(newline="") as file:
         for item in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             voice, separator, _ = item["speaker"].partition("*1.00")
             is_fitting = LEAST_S <= float(item["duration"]) <= MOST_S and voice in NAMES
-            if not separator or not is_fitting or len(sounds[voice]) == RECORDINGS:
+            if not separator or not is_fitting or len(embeddings[voice]) == RECORDINGS:
                 continue
             waveform, rate = soundfile.read(manifest.parent / item["path"], dtype="float32")
             assert rate == SAMPLE_RATE
-            sounds[voice].append(sound_of(embedding, Row({"waveform": waveform})))
+            embeddings[voice].append(embedding_of(embedding, Row({"waveform": waveform})))
             pitches[voice].append(median_pitch(waveform))
     for voice in NAMES:
-        likeness = np.round(np.stack(sounds[voice]) @ sounds[voice][0], 2)
+        likeness = np.round(np.stack(embeddings[voice]) @ embeddings[voice][0], 2)
         print(voice, likeness, f"{np.median(pitches[voice]):.0f} Hz")
-    mean = [unit(np.sum(sounds[voice], axis=0)) for voice in NAMES]
-    np.save(SOUNDS, np.stack(mean).astype(np.float32))
+    mean = [unit(np.sum(embeddings[voice], axis=0)) for voice in NAMES]
+    np.save(EMBEDDINGS, np.stack(mean).astype(np.float32))
 
 
 if __name__ == "__main__":
