@@ -52,7 +52,7 @@ class FittedVoice:
     """Word error rate in percent of what the voice says; None without a recogniser."""
     steps: int = 0
     seconds: float = 0.0
-    """Seconds of work so far."""
+    """Seconds of work so far, without those in which other processes had the cores."""
     seconds_left: float = 0.0
     """Most seconds of work to come."""
     curve: tuple[tuple[int, float], ...] = ()

@@ -6,6 +6,7 @@ import stat
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ PERSON, MIX = 2.0, 0.5
 """Angles."""
 SIZE = 32
 """Numbers of a sound; the first is the angle."""
+STEP_S = 2.5
+"""What a step says that it took."""
 
 
 def sounding(angle: float, frames: int, length: int = 600) -> np.ndarray:
@@ -106,7 +109,7 @@ class Components:
         assert 1 <= len(inputs["latents"]) <= 60
         gradient = np.zeros(SIZE, np.float32)
         gradient[0] = -np.sin(inputs["timbre"][0] - target)
-        return {"gradient": gradient}
+        return {"gradient": gradient, "seconds": np.full(1, STEP_S, np.float32)}
 
     def speech(self, inputs):
         made = replace(transcript(), nbest=(Hypothesis(self.said, -1.0, -1.0),))
@@ -209,6 +212,15 @@ async def test_a_voice_comes_near_to_a_person_and_is_kept(home: Path) -> None:
     # The pitch is that of the person, the sound what was fitted.
     assert all(item["pitch"] == np.float32(1.1) for item in server.components.acoustic_inputs)
     assert len({item["timbre"][0] for item in server.components.acoustic_inputs[8:]}) >= 4
+
+
+async def test_time_in_which_others_have_the_cores_does_not_count(home: Path, monkeypatch) -> None:
+    still = SimpleNamespace(monotonic=lambda: 0.0)  # trials take no time
+    monkeypatch.setattr("conch.synthesis.fitting_job.time", still)
+    async with Server() as server:
+        await server.ask("start", "Ann", FILES, minutes=1)
+        voice = await server.until_over("Ann")
+    assert voice.status == "ready" and voice.seconds == 60 and voice.steps == 60 / STEP_S
 
 
 async def test_what_it_says_is_recognised(home: Path) -> None:

@@ -40,7 +40,8 @@ class FittingJob:
         mean = (np.frombuffer(voice.timbre, np.float32) - self._start) / self._deviation
         self._ascent = GradientAscent.of(voice.work, mean, voice.shown.steps)
         self._trial = Trial(np.frombuffer(voice.work.held_back, np.float32), calls)
-        self._began = time.monotonic() - voice.shown.seconds
+        self._seconds = voice.shown.seconds
+        """What the work took: not the time in which other processes had the cores."""
         self._stop = voice.path.with_suffix(STOP)
 
     async def run(self) -> None:
@@ -68,13 +69,11 @@ class FittingJob:
             first = rng.integers(max(1, len(latents) - FRAMES + 1))
             await self._step(latents[first : first + FRAMES])
 
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
-
     async def _judge(self) -> None:
         voice, shown = self._voice, self._voice.shown
+        began = time.monotonic()
         verdict = await self._trial.of(voice)
+        self._seconds += time.monotonic() - began
         similarity, loudness = round(verdict.similarity, 3), voice.loudness or verdict.loudness
         is_first = shown.start_similarity is None
         self._voice = msgspec.structs.replace(
@@ -113,7 +112,8 @@ class FittingJob:
             "target": self._target,
         }
         parameters: dict[str, Parameter] = {"voice": shown.mix, "seed": shown.steps}
-        made = await self._calls(self._by.gradient, inputs, ("gradient",), parameters)
+        made = await self._calls(self._by.gradient, inputs, ("gradient", "seconds"), parameters)
+        self._seconds += float(made["seconds"].numpy().item())
         self._ascent.step(made["gradient"].numpy().ravel() * self._deviation)
         self._voice = msgspec.structs.replace(
             self._voice,

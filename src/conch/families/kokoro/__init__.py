@@ -81,6 +81,9 @@ GRADIENT = ComponentInfo(
     outputs=(
         TensorInfo("similarity", "FP32", (1,), "cosine of how the frames and the target sound"),
         TensorInfo("gradient", "FP32", (-1,), "of the similarity, by the numbers of `timbre`"),
+        TensorInfo(
+            "seconds", "FP32", (1,), "CPU time of a thread: less than it took if others ran"
+        ),
     ),
     parameters={"voice": str, "seed": int},
     is_one_by_one=True,

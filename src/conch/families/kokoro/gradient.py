@@ -5,6 +5,7 @@ tells speakers apart. The gradient of the similarity comes back along the same w
 some hundred stretches, where a search by similarities alone takes thousands.
 """
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,12 +55,14 @@ class GradientConfig(DeviceConfig):
 class KokoroGradient(RowByRow):
     def __init__(self, config: GradientConfig) -> None:
         be_nice(config.nice)
-        torch.set_num_threads(config.threads)
+        self._threads = config.threads
+        torch.set_num_threads(self._threads)
         self._vocoder = TorchGraph(KOKORO.graphs(config.model) / VOCODER)
         self._embedding = TorchGraph(speakers_folder(config.speakers) / EMBEDDING)
         self._bank = FilterBank()
 
     def answer(self, row: Row, /) -> Outputs:
+        began = time.process_time()
         latents = _latents_of(row)
         target = torch.tensor(row.inputs["target"].ravel())
         timbre = torch.tensor(row.inputs["timbre"].reshape(1, -1)).requires_grad_()
@@ -80,6 +83,7 @@ class KokoroGradient(RowByRow):
         return {
             "similarity": similarity.detach().numpy().reshape(1),
             "gradient": gradient.numpy().ravel(),
+            "seconds": np.array([time.process_time() - began], np.float32) / self._threads,
         }
 
     def _waveform(self, latents: FloatArray, timbre: Tensor, voice: str) -> Tensor:
