@@ -65,7 +65,11 @@ const spoken = (text, start, speaker) => {
 const TALK = {
   text: "One tow three. Four. Five six.",
   nbest: [{ text: "One tow three. Four. Five six.", score: -3 }],
-  segments: [spoken("One tow three.", 0, "A"), spoken("Four.", 3, "A"), spoken("Five six.", 10, "B")],
+  segments: [
+    spoken("One tow three.", 0, "A"),
+    spoken("Four.", 3, "A"),
+    spoken("Five six.", 10, "B"),
+  ],
   turns: [
     { speaker: "A", start: 0.1, end: 2.9 },
     { speaker: "A", start: 3.1, end: 3.9 },
@@ -88,7 +92,10 @@ test("a word is another one in its segment, in the whole text and in the best te
   assert.equal(said.text, "One two three. Four. Five six.");
   assert.equal(said.nbest[0].text, said.text);
   assert.equal(said.segments[0].text, "One two three.");
-  assert.deepEqual(said.segments[0].nbest, [{ text: "One two three.", score: -1 }, { text: "other" }]);
+  assert.deepEqual(said.segments[0].nbest, [
+    { text: "One two three.", score: -1 },
+    { text: "other" },
+  ]);
   const word = { text: "two", start: 1, end: 2, confidence: 1, speaker: "A" };
   assert.deepEqual(said.segments[0].words[1], word);
   assert.deepEqual(said.segments.slice(1), TALK.segments.slice(1));

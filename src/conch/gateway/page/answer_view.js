@@ -1,6 +1,13 @@
 /** One answer: its words, the path that made it, and what can be done with it. */
 
-import { Corrections, continues, corrected, inParagraphs, wordKey, wordsOf } from "./corrections.js";
+import {
+  Corrections,
+  continues,
+  corrected,
+  inParagraphs,
+  wordKey,
+  wordsOf,
+} from "./corrections.js";
 import { button, clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { candidatesOf } from "./nbest_view.js";
@@ -139,7 +146,8 @@ export class AnswerView {
     this.transcript.segments.forEach((segment, at) =>
       this.append({ ...segment, speaker: speakers.get(at) ?? segment.speaker }, at),
     );
-    if (!this.transcript.text) this.text.append(el("p", { class: "nothing" }, "No speech was found."));
+    if (!this.transcript.text)
+      this.text.append(el("p", { class: "nothing" }, "No speech was found."));
     this.arrange();
     this.mayUndo();
   }
@@ -200,8 +208,21 @@ export class AnswerView {
       word.confidence === undefined
         ? null
         : `${start.toFixed(2)} s, confidence ${confidence.toFixed(2)}`;
-    const properties = { type: "button", tabindex: -1, title, "data-start": start, "data-key": key };
-    const shown = { element: el("button", properties), said: word.text, text: "", start, end, confidence };
+    const properties = {
+      type: "button",
+      tabindex: -1,
+      title,
+      "data-start": start,
+      "data-key": key,
+    };
+    const shown = {
+      element: el("button", properties),
+      said: word.text,
+      text: "",
+      start,
+      end,
+      confidence,
+    };
     this.fill(shown);
     this.words.push(shown);
     return shown.element;
@@ -349,7 +370,9 @@ export class AnswerView {
 
   /** @param {number} place Of a stop, or the last one before. */
   goTo(place) {
-    const stop = this.stops().slice(0, place + 1).at(-1);
+    const stop = this.stops()
+      .slice(0, place + 1)
+      .at(-1);
     if (!stop) return;
     this.stopAt(stop);
     stop.focus();

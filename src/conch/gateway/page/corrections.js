@@ -94,49 +94,54 @@ export function continues(paragraph, segment) {
  * @param {Partial<Changes>} changes
  * @returns {any}
  */
-export function corrected(transcript, { words = new Map(), speakers = new Map(), names = new Map() }) {
+export function corrected(
+  transcript,
+  { words = new Map(), speakers = new Map(), names = new Map() },
+) {
   if (!words.size && !speakers.size && !names.size) return transcript;
   const nameOf = (label) => names.get(label) || label;
-  // What is said goes with the segment of its speaker that holds its middle.
-  const whoSays = (label, { start, end }) => {
-    const middle = (start + end) / 2;
-    const holds = (one) => one.speaker === label && one.start <= middle && middle <= one.end;
-    const at = speakers.size ? transcript.segments.findIndex(holds) : -1;
-    return nameOf(speakers.get(at) ?? label);
-  };
-  const spoken = (item) =>
-    item.speaker ? { ...item, speaker: whoSays(item.speaker, item) } : item;
-  const segments = transcript.segments?.map((segment, at) => {
+  const segments = transcript.segments.map((segment, at) => {
     const said = wordsOf(segment);
     const texts = said.map((word, place) => words.get(wordKey(at, place)) ?? word.text);
+    const spoken = (item) =>
+      item.speaker ? { ...item, speaker: nameOf(speakers.get(at) ?? item.speaker) } : item;
     const written = said.flatMap((word, place) =>
       texts[place] === word.text ? [word] : retimed(word, texts[place]),
     );
     return {
       ...spoken(withTexts(segment, said, texts)),
-      ...(segment.words && { words: written.map(spoken) }),
+      ...(segment.words?.length && { words: written.map(spoken) }),
     };
   });
-  const turns = transcript.turns?.map(spoken);
-  const overlaps = transcript.overlaps?.map((item) => ({
-    ...item,
-    speakers: [...new Set(item.speakers.map((label) => whoSays(label, item)))],
-  }));
-  const lengths = speakers.size
-    ? (turns?.length ? turns : segments).map(({ speaker, start, end }) => [speaker, end - start])
-    : transcript.speakers?.map(({ name, seconds }) => [nameOf(name), seconds]);
-  /** @type {Map<string, number>} */
-  const sums = new Map();
-  for (const [name, seconds] of lengths ?? [])
-    if (name) sums.set(name, (sums.get(name) ?? 0) + seconds);
-  const found = {
-    ...{ segments, turns, overlaps },
-    speakers: transcript.speakers && [...sums].map(([name, seconds]) => ({ name, seconds })),
+  const texts = segments.map(({ text }) => text);
+  const made = { ...withTexts(transcript, transcript.segments, texts), segments };
+  // A turn goes with the segment of its speaker that holds its middle.
+  const whoSays = (label, { start, end }) => {
+    const middle = (start + end) / 2;
+    const holds = (one) => one.speaker === label && one.start <= middle && middle <= one.end;
+    return nameOf(speakers.get(transcript.segments.findIndex(holds)) ?? label);
   };
-  const known = Object.entries(found).filter(([, value]) => value !== undefined);
-  const texts = segments?.map(({ text }) => text);
-  const whole = texts ? withTexts(transcript, transcript.segments, texts) : transcript;
-  return { ...whole, ...Object.fromEntries(known) };
+  if (transcript.turns)
+    made.turns = transcript.turns.map((turn) => ({
+      ...turn,
+      speaker: whoSays(turn.speaker, turn),
+    }));
+  if (transcript.overlaps)
+    made.overlaps = transcript.overlaps.map((item) => ({
+      ...item,
+      speakers: [...new Set(item.speakers.map((label) => whoSays(label, item)))],
+    }));
+  if (transcript.speakers) {
+    const spans = made.turns?.length ? made.turns : segments;
+    const lengths = speakers.size
+      ? spans.map(({ speaker, start, end }) => [speaker, end - start])
+      : transcript.speakers.map(({ name, seconds }) => [nameOf(name), seconds]);
+    const sums = new Map();
+    for (const [name, seconds] of lengths)
+      if (name) sums.set(name, (sums.get(name) ?? 0) + seconds);
+    made.speakers = [...sums].map(([name, seconds]) => ({ name, seconds }));
+  }
+  return made;
 }
 
 /**

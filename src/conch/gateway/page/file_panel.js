@@ -80,15 +80,16 @@ export class FilePanel {
     const { id } = this;
     const work = await kept(id).catch(() => null);
     if (this.id !== id) return;
-    if (work) this.reopen({ ...work, file });
+    // Without corrections the choices as they stand are tried.
+    if (work?.corrections.some(({ count }) => count)) this.reopen({ ...work, file });
     else this.run();
     this.name.focus({ preventScroll: true });
     this.host.scrollIntoView({ block: "start" });
   }
 
-  /** Show the file that was open before the page was loaded. */
+  /** Show the file that was open in this tab before the page was loaded. */
   async restore() {
-    const work = await kept().catch(() => null);
+    const work = await kept(history.state).catch(() => null);
     if (work && !this.id) this.reopen(work);
   }
 
@@ -100,9 +101,10 @@ export class FilePanel {
   begin(id, name, file) {
     this.cancel();
     this.id = id;
+    // The browser keeps it for this tab.
+    history.replaceState(id, "");
     this.file = file;
-    this.views = [];
-    this.answers.replaceChildren();
+    this.show([]);
     this.host.hidden = false;
     this.audio.hidden = !file;
     this.silent.hidden = true;
@@ -118,7 +120,7 @@ export class FilePanel {
     this.show(views);
     views.forEach((view, at) => view.finish(answers[at].transcript, corrections[at]));
     this.busy(false);
-    this.done(file ? "" : " Choose the file again to hear it.");
+    this.done(` It is as you left it.${file ? "" : " Choose the file again to hear it."}`);
   }
 
   /** Keep nothing of the file. */
@@ -296,7 +298,12 @@ export class FilePanel {
       askCandidates: file && (() => transcribe(file, fields, { signal })),
       explain: this.explain,
       onCorrection: () =>
-        this.report(keepCorrections(id, this.views.map((view) => view.corrections))),
+        this.report(
+          keepCorrections(
+            id,
+            this.views.map((view) => view.corrections),
+          ),
+        ),
     });
   }
 

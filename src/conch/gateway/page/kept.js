@@ -74,15 +74,13 @@ export function keepCorrections(id, corrections) {
 }
 
 /**
- * Return what is kept of a file, or of the one that was opened last.
- * @param {string} [id]
+ * Return what is kept of a file.
+ * @param {string} id
  * @returns {Promise<(Work & {corrections: any[]}) | null>}
  */
 export async function kept(id) {
-  const ids = id ? [id] : await transact("readonly", (works) => works.index("opened").getAllKeys());
-  if (!ids.length) return null;
-  const work = await transact("readonly", (works) => works.get(ids.at(-1)));
-  const corrections = await transact("readonly", (_, all) => all.get(ids.at(-1)));
+  const work = await transact("readonly", (works) => works.get(id));
+  const corrections = await transact("readonly", (_, all) => all.get(id));
   return work ? { ...work, corrections: corrections ?? [] } : null;
 }
 
