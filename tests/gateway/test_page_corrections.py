@@ -210,6 +210,22 @@ def test_corrections_outlast_a_reload_and_another_file(page: Page, files: list[P
     assert texts(page)[0] == "One tow three. Fourr."
 
 
+def test_the_files_that_were_transcribed_last_are_kept(page: Page) -> None:
+    kept = page.evaluate(
+        """async () => {
+            const { keep, keepCorrections, kept } = await import("/page/kept.js");
+            const ids = Array.from({ length: 12 }, (_, at) => `file ${at}`);
+            for (const [at, id] of ids.entries()) {
+                await keep({ id, opened: Date.now() + at, name: id, file: null, answers: [] });
+                await keepCorrections(id, [at]);
+            }
+            return Promise.all(ids.map(kept));
+        }"""
+    )
+    assert [bool(work) for work in kept] == [False] * 2 + [True] * 10
+    assert [work["corrections"] for work in kept[2:]] == [[at] for at in range(2, 12)]
+
+
 def test_corrections_are_not_lost_without_a_question(page: Page) -> None:
     word(page, "tow").press("Enter")
     page.keyboard.type("two")

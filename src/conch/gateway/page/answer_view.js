@@ -122,18 +122,12 @@ export class AnswerView {
     const asked = this.askCandidates ? [" ", ask] : [];
     this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`, ...asked);
     this.warnings.replaceChildren(...warnings);
-    const files = downloads((ending) => this.written(ending), this.fileName, this.explain);
+    const written = (ending) => {
+      const said = corrected(transcript, this.changes);
+      return ending === "txt" ? { ...said, text: inParagraphs(said) } : said;
+    };
+    const files = downloads(written, this.fileName, this.explain);
     this.tools.replaceChildren(files, this.undoButton, this.redoButton);
-  }
-
-  /**
-   * Return the transcript for a file.
-   * @param {string} ending
-   * @returns {any}
-   */
-  written(ending) {
-    const said = corrected(this.transcript, this.changes);
-    return ending === "txt" ? { ...said, text: inParagraphs(said) } : said;
   }
 
   /** Write the whole text, as it is corrected. */
@@ -208,24 +202,13 @@ export class AnswerView {
       word.confidence === undefined
         ? null
         : `${start.toFixed(2)} s, confidence ${confidence.toFixed(2)}`;
-    const properties = {
-      type: "button",
-      tabindex: -1,
-      title,
-      "data-start": start,
-      "data-key": key,
-    };
-    const shown = {
-      element: el("button", properties),
-      said: word.text,
-      text: "",
-      start,
-      end,
-      confidence,
-    };
+    const element = el("button", {
+      ...{ type: "button", tabindex: -1, title, "data-start": start, "data-key": key },
+    });
+    const shown = { element, said: word.text, text: "", start, end, confidence };
     this.fill(shown);
     this.words.push(shown);
-    return shown.element;
+    return element;
   }
 
   /**
