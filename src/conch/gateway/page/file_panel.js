@@ -143,15 +143,15 @@ export class FilePanel {
 
   /** @param {KeyboardEvent} event */
   pressed(event) {
-    const key = (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase();
+    const isHeld = (event.ctrlKey || event.metaKey) && !event.altKey;
+    if (!isHeld || event.key.toLowerCase() !== "z") return;
     // In a field the browser undoes what was typed.
-    if (event.target.matches("input, textarea") || (key !== "z" && key !== "y")) return;
+    if (event.target.matches("input, textarea")) return;
     const view =
       this.views.find((one) => one.element.contains(document.activeElement)) ?? this.views[0];
     if (!view?.transcript) return;
     event.preventDefault();
-    const isRedo = key === "y" || event.shiftKey;
-    (isRedo ? view.redoButton : view.undoButton).click();
+    (event.shiftKey ? view.redoButton : view.undoButton).click();
   }
 
   /** Transcribe the file by the choices as they stand. */
@@ -290,6 +290,7 @@ export class FilePanel {
     const { id, file } = this;
     const beam = Number(way.fields.beam_size ?? NBEST);
     const fields = { ...way.fields, response_format: "conch", nbest: Math.min(NBEST, beam) };
+    const corrections = () => this.views.map((view) => view.corrections);
     return new AnswerView({
       title: way.title,
       fileName: this.name.textContent.replace(/\.[^.]*$/, "") || "transcript",
@@ -297,13 +298,7 @@ export class FilePanel {
       player: this.player,
       askCandidates: file && (() => transcribe(file, fields, { signal })),
       explain: this.explain,
-      onCorrection: () =>
-        this.report(
-          keepCorrections(
-            id,
-            this.views.map((view) => view.corrections),
-          ),
-        ),
+      onCorrection: () => this.report(keepCorrections(id, corrections())),
     });
   }
 
