@@ -3,7 +3,7 @@
 import { AnswerView } from "./answer_view.js";
 import { componentsFor, transcribe } from "./api.js";
 import { button, byId, el } from "./dom.js";
-import { forget, idOf, keep, keepCorrections, kept } from "./kept.js";
+import { forget, keep, keepCorrections, kept } from "./kept.js";
 import { onOneScale, taken } from "./path_model.js";
 import { Player } from "./player.js";
 import { StatusLine } from "./status_line.js";
@@ -16,7 +16,6 @@ const LEGEND =
   "corrects it. The arrow keys go from word to word, Tab to the next doubtful one. Ctrl+Z undoes.";
 const UNKEPT = "This browser keeps no texts: download this one before you leave the page.";
 const MARKED = " Words that the other answer lacks are marked; case and punctuation do not count.";
-const LOSES = "The corrections of this file will be lost. Transcribe it again?";
 
 /**
  * @typedef {{title: string, fields: Record<string, any>}} Way
@@ -76,8 +75,8 @@ export class FilePanel {
    * @param {File} file
    */
   async open(file) {
-    this.begin(idOf(file), file.name, file);
-    const { id } = this;
+    const id = `${file.name} ${file.size} ${file.lastModified}`;
+    this.begin(id, file.name, file);
     const work = await kept(id).catch(() => null);
     if (this.id !== id) return;
     // Without corrections the choices as they stand are tried.
@@ -125,7 +124,7 @@ export class FilePanel {
 
   /** Keep nothing of the file. */
   forget() {
-    if (!this.mayLose("The corrections of this file will be lost. Close it?")) return;
+    if (!this.mayLose("Close it?")) return;
     const { id } = this;
     this.begin("", "", null);
     this.host.hidden = true;
@@ -138,7 +137,8 @@ export class FilePanel {
    * @returns {boolean} Whether there are no corrections, or the user lets them go.
    */
   mayLose(question) {
-    return !this.views.some((view) => view.corrections.count) || confirm(question);
+    const isCorrected = this.views.some((view) => view.corrections.count);
+    return !isCorrected || confirm(`The corrections of this file will be lost. ${question}`);
   }
 
   /** @param {KeyboardEvent} event */
@@ -156,7 +156,7 @@ export class FilePanel {
 
   /** Transcribe the file by the choices as they stand. */
   async run() {
-    if (!this.file || !this.mayLose(LOSES)) return;
+    if (!this.file || !this.mayLose("Transcribe it again?")) return;
     this.cancel();
     const running = (this.running = new AbortController());
     const ways = this.ways();

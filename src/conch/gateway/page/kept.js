@@ -44,14 +44,6 @@ async function transact(mode, ask) {
 }
 
 /**
- * @param {File} file
- * @returns {string}
- */
-export function idOf(file) {
-  return `${file.name} ${file.size} ${file.lastModified}`;
-}
-
-/**
  * Keep a file with its answers, without corrections; the oldest one beyond MOST goes.
  * @param {Work} work
  */
