@@ -1,7 +1,7 @@
 """GET /v1/components: what a request with the fields of the query needs, by the server's rules."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
+from aiohttp import ClientSession
+from loop_gateway import LoopGateway
 
 from conch.gateway import GatewayConfig, GatewayService
 from conch.wire.needs import components_for, components_of, components_that_speak, needed_for
@@ -122,6 +124,27 @@ def test_a_voice_has_its_components(url: str) -> None:
 
 def step_of(component: Any) -> int:
     return ["find speech", "encode", "decode", "rescore", "write", "label"].index(component.step)
+
+
+async def test_a_server_has_its_components_and_what_a_request_needs(running: LoopGateway) -> None:
+    asked: list[str] = []
+
+    async def ready_models(names: Sequence[str]) -> set[str]:
+        asked.extend(names)
+        return {"vad", "ctc_encoder", "ctc_decoder"}
+
+    running.servers.ready_models = ready_models  # type: ignore[attr-defined]
+    url = f"{running.url}/v1/components?decoder=moonshine"
+    async with ClientSession() as session, session.get(url) as answer:
+        components = (await answer.json())["components"]
+    assert [(item["name"], item["needed"]) for item in components] == [
+        ("vad", "vad=true"),
+        ("moonshine_encoder", "decoder=moonshine"),
+        ("ctc_encoder", None),
+        ("moonshine_decoder", "decoder=moonshine"),
+        ("ctc_decoder", None),
+    ]
+    assert asked == [item.name for item in COMPONENTS]
 
 
 def test_models_of_post_come_last() -> None:

@@ -192,8 +192,12 @@ async def list_options(request: web.Request) -> web.Response:
 
 
 async def list_components(request: web.Request) -> web.Response:
-    """Answer with the components that the query's fields need; with a voice, those that speak."""
-    aliases = request.app[GATEWAY].model_aliases
+    """Answer with a server's components, and those of them that the query's fields need.
+
+    Without a ready server it is all of Conch's. With a voice it is those that speak.
+    """
+    gateway = request.app[GATEWAY]
+    aliases = gateway.model_aliases
     query = MultiDict(request.query)
     if voice := query.get("voice"):
         components = components_that_speak(SynthesisOptions.parse({"voice": voice}).voice)
@@ -202,6 +206,9 @@ async def list_components(request: web.Request) -> web.Response:
     else:
         fields = {name: tuple(query.getall(name)) for name in query}
         components = components_for(file_request.parse(fields, aliases).options)
+    served = await gateway.servers.ready_models([item.name for item in components])
+    if served:
+        components = [item for item in components if item.needed or item.name in served]
     body = msgspec.json.encode({"components": components})
     return web.Response(body=body, content_type="application/json")
 

@@ -1,5 +1,13 @@
 /** One answer: its words, the path that made it, and what can be done with it. */
 
+import {
+  Corrections,
+  continues,
+  corrected,
+  inParagraphs,
+  wordKey,
+  wordsOf,
+} from "./corrections.js";
 import { button, clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { candidatesOf } from "./nbest_view.js";
@@ -9,6 +17,13 @@ import { SpeakersView } from "./speakers_view.js";
 
 /** Confidences below which a word is shaded, and shaded more. */
 const SHADES = [0.9, 0.7, 0.5];
+/** Words that the Tab key stops at. */
+const DOUBTFUL = ".shade-2, .shade-3";
+
+/**
+ * @typedef {{element: HTMLElement, said: string, text: string, start: number, end: number,
+ *   confidence: number}} Word `said` by the server.
+ */
 
 export class AnswerView {
   /**
@@ -17,13 +32,19 @@ export class AnswerView {
    * @param {string} settings.fileName Without its ending.
    * @param {import("./path_model.js").Component[]} settings.components
    * @param {import("./player.js").Player} settings.player
-   * @param {() => Promise<any>} settings.askCandidates Returns a transcript with n-best lists.
+   * @param {(() => Promise<any>) | null} settings.askCandidates Returns n-best lists too.
    * @param {(error: Error) => string} settings.explain
+   * @param {() => void} settings.onCorrection
    */
-  constructor({ title, fileName, components, player, askCandidates, explain }) {
-    /** @type {any} */
+  constructor({ title, fileName, components, player, askCandidates, explain, onCorrection }) {
+    /** @type {any} What the server said. */
     this.transcript = null;
-    /** @type {{element: HTMLElement, text: string, start: number, end: number}[]} */
+    this.corrections = new Corrections();
+    this.changes = this.corrections.changes();
+    /** @type {any[]} The segments of the last paragraph. */
+    this.paragraph = [];
+    this.onCorrection = onCorrection;
+    /** @type {Word[]} */
     this.words = [];
     this.components = components;
     this.player = player;
@@ -35,11 +56,17 @@ export class AnswerView {
       ...{
         class: "transcript",
         role: "group",
-        "aria-label": "Transcript: press a word to hear it",
+        "aria-label": "Transcript: press a word to hear it, Enter to correct it",
       },
-      on: { click: (event) => this.pressed(event), keydown: (event) => this.moved(event) },
+      on: {
+        click: (event) => this.pressed(event),
+        dblclick: (event) => event.target.matches(".word") && this.edit(event.target),
+        keydown: (event) => this.moved(event),
+      },
     });
-    this.speakers = new SpeakersView(this.text);
+    this.speakers = new SpeakersView(this.text, (label, name) => this.correct({ label, name }));
+    this.undoButton = button("Undo", () => this.changed(this.corrections.undo()));
+    this.redoButton = button("Redo", () => this.changed(this.corrections.redo()));
     this.warnings = el("div");
     this.tools = el("div", { class: "answer-tools" });
     this.candidates = el("div", { class: "candidates" });
@@ -48,11 +75,11 @@ export class AnswerView {
       "article",
       { class: "answer" },
       el("h3", {}, title),
+      this.tools,
       this.speakers.element,
       this.text,
       this.meta,
       this.warnings,
-      this.tools,
       this.candidates,
       el("h4", { class: "path-caption" }, "The path"),
       path,
@@ -68,22 +95,22 @@ export class AnswerView {
    * @param {any} part
    */
   add(part) {
-    for (const segment of part.segments ?? []) this.text.append(this.segment(segment));
+    for (const segment of part.segments ?? []) this.append(segment, -1);
     this.arrange();
   }
 
   /**
    * Show the whole answer.
    * @param {any} transcript
+   * @param {any} [kept] Corrections.
    */
-  finish(transcript) {
+  finish(transcript, kept) {
     this.transcript = transcript;
-    this.words = [];
-    this.speakers.show(transcript.speakers ?? []);
+    this.corrections = new Corrections(kept);
+    this.changes = this.corrections.changes();
+    this.changes.names.forEach((name, label) => this.speakers.rename(label, name));
     const place = this.place();
-    this.text.replaceChildren(...transcript.segments.map((segment) => this.segment(segment)));
-    if (!transcript.text) this.text.append(el("p", { class: "nothing" }, "No speech was found."));
-    this.arrange();
+    this.write();
     if (place >= 0) this.goTo(place);
     this.path.running = false;
     this.path.show(taken(this.components, transcript.stages));
@@ -91,13 +118,32 @@ export class AnswerView {
     const speed = seconds > 0 ? `, ${fast(transcript.duration / seconds)} × as fast as spoken` : "";
     const time = seconds > 0 ? ` in ${duration(seconds * 1000)}${speed}` : "";
     const warnings = (transcript.warnings ?? []).map((text) => el("p", { class: "warning" }, text));
-    this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`);
-    this.warnings.replaceChildren(...warnings);
     const ask = button("Other candidates", () => this.showCandidates(ask));
-    this.tools.replaceChildren(
-      downloads(() => this.speakers.named(this.transcript), this.fileName, this.explain),
-      ask,
+    const asked = this.askCandidates ? [" ", ask] : [];
+    this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`, ...asked);
+    this.warnings.replaceChildren(...warnings);
+    const written = (ending) => {
+      const said = corrected(transcript, this.changes);
+      return ending === "txt" ? { ...said, text: inParagraphs(said) } : said;
+    };
+    const files = downloads(written, this.fileName, this.explain);
+    this.tools.replaceChildren(files, this.undoButton, this.redoButton);
+  }
+
+  /** Write the whole text, as it is corrected. */
+  write() {
+    this.words = [];
+    this.paragraph = [];
+    this.text.replaceChildren();
+    const { speakers } = this.changes;
+    this.speakers.show(corrected(this.transcript, { speakers }).speakers ?? []);
+    this.transcript.segments.forEach((segment, at) =>
+      this.append({ ...segment, speaker: speakers.get(at) ?? segment.speaker }, at),
     );
+    if (!this.transcript.text)
+      this.text.append(el("p", { class: "nothing" }, "No speech was found."));
+    this.arrange();
+    this.mayUndo();
   }
 
   /**
@@ -109,49 +155,73 @@ export class AnswerView {
   }
 
   /**
+   * Add a segment: to the last paragraph, or as a new one.
    * @param {any} segment
-   * @returns {HTMLElement}
+   * @param {number} at Its place; -1 while more come.
    */
-  segment(segment) {
-    const label = segment.channel
-      ? `${clock(segment.start)} [${segment.channel}]`
-      : clock(segment.start);
-    const words = segment.words?.length
-      ? segment.words
-      : segment.text
-          .split(/\s+/)
-          .filter(Boolean)
-          .map((text) => ({ text }));
-    const parts = words.map((word) => [word.start ?? segment.start, this.word(word, segment)]);
+  append(segment, at) {
+    const parts = wordsOf(segment).map((word, place) => [
+      word.start ?? segment.start,
+      this.word(word, segment, wordKey(at, place)),
+    ]);
     for (const span of segment.unrecognised ?? []) parts.push([span.start, this.gap(span)]);
     parts.sort(([one], [other]) => one - other);
     // A space between the buttons, where lines may break.
     const inline = parts.flatMap(([, element]) => [element, " "]);
-    const who = segment.speaker ? [this.speakers.mark(segment.speaker), " "] : [];
-    return el(
-      "p",
-      { class: segment.speaker ? `segment ${this.speakers.colour(segment.speaker)}` : "segment" },
-      el("span", { class: "time" }, label),
-      el("span", { class: "words" }, ...who, ...inline),
-    );
+    if (continues(this.paragraph, segment)) {
+      this.paragraph.push(segment);
+      this.text.lastElementChild.lastElementChild.append(...inline);
+    } else {
+      this.paragraph = [segment];
+      const { start, channel, speaker } = segment;
+      const label = channel ? `${clock(start)} [${channel}]` : clock(start);
+      const give = ({ target }) => {
+        const words = target.parentElement.querySelectorAll(".word");
+        const segments = [...words].map((word) => parseInt(word.dataset.key, 10));
+        this.correct({ segments: [...new Set(segments)], speaker: target.value });
+      };
+      const mark = () =>
+        at < 0 ? this.speakers.mark(speaker) : this.speakers.choice(speaker, give);
+      const who = speaker ? [mark(), " "] : [];
+      const time = el("span", { class: "time" }, label);
+      const words = el("span", { class: "words" }, ...who, ...inline);
+      const element = el("p", { class: "segment" }, time, words);
+      this.text.append(speaker ? this.speakers.tinted(element, speaker) : element);
+    }
   }
 
   /**
    * @param {{text: string, start?: number, end?: number, confidence?: number}} word
    * @param {{start: number, end: number}} segment
+   * @param {string} key
    * @returns {HTMLElement}
    */
-  word(word, segment) {
+  word(word, segment, key) {
     const { start = segment.start, end = segment.end, confidence = 1 } = word;
-    const shade = SHADES.filter((limit) => confidence < limit).length;
     const title =
       word.confidence === undefined
         ? null
         : `${start.toFixed(2)} s, confidence ${confidence.toFixed(2)}`;
-    const properties = { type: "button", tabindex: -1, class: `word shade-${shade}`, title };
-    const element = el("button", { ...properties, "data-start": start }, word.text);
-    this.words.push({ element, text: word.text, start, end });
+    const element = el("button", {
+      ...{ type: "button", tabindex: -1, title, "data-start": start, "data-key": key },
+    });
+    const shown = { element, said: word.text, text: "", start, end, confidence };
+    this.fill(shown);
+    this.words.push(shown);
     return element;
+  }
+
+  /**
+   * Write a word, as it is corrected.
+   * @param {Word} word
+   */
+  fill(word) {
+    const other = this.changes.words.get(word.element.dataset.key);
+    word.text = other ?? word.said;
+    word.element.textContent = word.text;
+    word.element.hidden = !word.text;
+    const shade = SHADES.filter((limit) => other === undefined && word.confidence < limit).length;
+    word.element.className = `word shade-${shade}`;
   }
 
   /**
@@ -170,9 +240,7 @@ export class AnswerView {
 
   /** Make one stop of the words for the Tab key: the arrows go from word to word. */
   arrange() {
-    if (!this.text.querySelector('button[tabindex="0"]')) {
-      this.text.querySelector("button")?.setAttribute("tabindex", "0");
-    }
+    if (!this.text.querySelector('[tabindex="0"]')) this.stops()[0]?.setAttribute("tabindex", "0");
   }
 
   /** @param {MouseEvent} event */
@@ -187,26 +255,110 @@ export class AnswerView {
   moved(event) {
     // With these the keys are the browser's: Alt and Left go back in its history.
     if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const stops = this.stops();
     const at = this.place();
-    const last = this.text.querySelectorAll("button").length - 1;
-    const places = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last };
-    if (at < 0 || !(places[event.key] >= 0 && places[event.key] <= last)) return;
+    if (at < 0) return;
+    const last = stops.length - 1;
+    const isDoubtful = (stop) => stop.matches(DOUBTFUL);
+    const doubtful = event.shiftKey
+      ? stops.slice(0, at).findLastIndex(isDoubtful)
+      : stops.findIndex((stop, place) => place > at && isDoubtful(stop));
+    const places = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last, Tab: doubtful };
+    const place = places[event.key];
+    const edits = event.key === "Enter" && this.transcript && stops[at].matches(".word");
+    if (!edits && !(place >= 0 && place <= last)) return;
     event.preventDefault();
-    this.goTo(places[event.key]);
+    if (edits) this.edit(stops[at]);
+    else this.goTo(place);
   }
 
-  /** @returns {number} The place of the button with the keyboard's focus, or -1. */
+  /**
+   * Let a word be corrected where it stands.
+   * @param {HTMLElement} word
+   */
+  edit(word) {
+    if (!this.transcript) return;
+    this.player.audio.pause();
+    const text = word.textContent;
+    const [segment, place] = word.dataset.key.split(" ").map(Number);
+    const close = (isAccepted) => {
+      input.removeEventListener("blur", accept);
+      input.remove();
+      word.hidden = false;
+      const typed = input.value.trim().replace(/\s+/g, " ");
+      if (isAccepted && typed !== text) this.correct({ segment, word: place, text: typed });
+    };
+    const accept = () => close(true);
+    const keydown = (event) => {
+      // An input method takes these keys for itself.
+      const ends = ["Enter", "Escape", "Tab"].includes(event.key) && !event.isComposing;
+      // After Tab the word goes to the next doubtful one.
+      if (event.key !== "Tab") event.stopPropagation();
+      if (!ends) return;
+      if (event.key !== "Tab") event.preventDefault();
+      close(event.key !== "Escape");
+      this.goTo(at);
+    };
+    const input = el("input", {
+      ...{ class: "edit", value: text, size: text.length + 1, "aria-label": `Correct ${text}` },
+      ...{ autocomplete: "off", on: { blur: accept, keydown } },
+    });
+    const at = this.stops().indexOf(word);
+    word.hidden = true;
+    word.after(input);
+    input.select();
+  }
+
+  /** @param {import("./corrections.js").Edit} edit */
+  correct(edit) {
+    this.corrections.add(edit);
+    this.changed(edit);
+  }
+
+  /**
+   * Show an edit that holds from now on, or no longer.
+   * @param {import("./corrections.js").Edit} [edit]
+   */
+  changed(edit) {
+    if (!edit) return;
+    this.changes = this.corrections.changes();
+    const was = this.place();
+    const key = wordKey(edit.segment ?? edit.segments?.[0], edit.word ?? 0);
+    if ("label" in edit) this.speakers.rename(edit.label, this.changes.names.get(edit.label) ?? "");
+    else if ("word" in edit) this.fill(this.words.find((one) => one.element.dataset.key === key));
+    else this.write();
+    // Another word takes the place of one that goes away.
+    const now = this.stops().findIndex((stop) => stop.dataset.key === key);
+    if (was >= 0) this.goTo(now >= 0 ? now : was);
+    this.mayUndo();
+    this.onCorrection();
+  }
+
+  /** Tell whether there is something to undo. */
+  mayUndo() {
+    const { edits, count } = this.corrections;
+    this.undoButton.setAttribute("aria-disabled", String(count === 0));
+    this.redoButton.setAttribute("aria-disabled", String(count === edits.length));
+  }
+
+  /** @returns {HTMLElement[]} What the arrow keys go through. */
+  stops() {
+    return [...this.text.querySelectorAll("button:not([hidden]), select")];
+  }
+
+  /** @returns {number} The place of the stop with the keyboard's focus, or -1. */
   place() {
-    const buttons = [...this.text.querySelectorAll("button")];
-    return buttons.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
+    return this.stops().indexOf(/** @type {HTMLElement} */ (document.activeElement));
   }
 
-  /** @param {number} place Of a button, or the last one before. */
+  /** @param {number} place Of a stop, or the last one before. */
   goTo(place) {
-    const button = [...this.text.querySelectorAll("button")].slice(0, place + 1).at(-1);
-    if (!button) return;
-    this.stopAt(button);
-    button.focus();
+    const stop = this.stops()
+      .slice(0, place + 1)
+      .at(-1);
+    if (!stop) return;
+    this.stopAt(stop);
+    stop.focus();
   }
 
   /** @param {HTMLElement} button */

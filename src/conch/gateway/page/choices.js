@@ -21,8 +21,8 @@ const MODELS = {
   "conch-ctc": ["CTC", "beam search; takes a language model"],
   "conch-wfst": ["CTC in a graph", "known words and hotwords; the fastest"],
 };
-/** OpenAI's names, for clients that insist on them: each is the same as another one. */
-const ALIAS = /^(whisper|gpt)-/;
+/** OpenAI's names, for clients that insist on them: each is another one, or speaks. */
+const ALIAS = /^(whisper|gpt|tts)-/;
 
 const ACCURACIES = {
   fast: "no rescoring",
@@ -31,6 +31,8 @@ const ACCURACIES = {
 };
 /** Letters of a default that a field has room for. */
 const SHORT = 12;
+/** Most numbers that a list has beside its words. */
+const MOST_NUMBERS = 64;
 const RESCORING = ["rescore", "ctc_rescore", "attention_rescore"];
 /** What most users ask for, with its name in the form. */
 const COMMON = {
@@ -273,10 +275,11 @@ function inputOf(option, help) {
   }
   if (kind === "bool")
     return el("input", { type: "checkbox", checked: option.default === true, ...shared });
-  // Words or a number: a list would hide the numbers.
-  if (option.choices?.length && low === null) {
-    const items = option.choices.map((word) =>
-      el("option", { selected: word === option.default }, word),
+  const numbers = low === null ? 0 : high - low + 1;
+  if (option.choices?.length && numbers <= MOST_NUMBERS) {
+    const values = [...option.choices, ...Array.from({ length: numbers }, (_, at) => low + at)];
+    const items = values.map((value) =>
+      el("option", { selected: value === option.default }, String(value)),
     );
     return el("select", shared, ...items);
   }

@@ -2,7 +2,8 @@
 
 import { AnswerView } from "./answer_view.js";
 import { componentsFor, transcribe } from "./api.js";
-import { button, el } from "./dom.js";
+import { button, byId, el } from "./dom.js";
+import { forget, keep, keepCorrections, kept } from "./kept.js";
 import { onOneScale, taken } from "./path_model.js";
 import { Player } from "./player.js";
 import { StatusLine } from "./status_line.js";
@@ -10,6 +11,11 @@ import { diffWords } from "./word_diff.js";
 
 /** Candidates to ask for. */
 const NBEST = 5;
+const LEGEND =
+  "Press a word to hear it. The dimmer a word, the less sure it is. Enter or a double click " +
+  "corrects it. The arrow keys go from word to word, Tab to the next doubtful one. Ctrl+Z undoes.";
+const UNKEPT = "This browser keeps no texts: download this one before you leave the page.";
+const MARKED = " Words that the other answer lacks are marked; case and punctuation do not count.";
 
 /**
  * @typedef {{title: string, fields: Record<string, any>}} Way
@@ -30,6 +36,10 @@ export class FilePanel {
     this.explain = explain;
     /** @type {File | null} */
     this.file = null;
+    /** Of the file, for what is kept of it. */
+    this.id = "";
+    /** @type {AnswerView[]} */
+    this.views = [];
     /** @type {AbortController | null} */
     this.running = null;
     this.name = el("h2", { tabindex: -1 });
@@ -40,6 +50,7 @@ export class FilePanel {
     this.cancelButton = button("Cancel", () => this.cancel());
     this.againButton = button("Transcribe again", () => this.run());
     this.compareButton = button("Compare with another choice", onCompare);
+    this.forgetButton = button("Close and forget", () => this.forget());
     this.audio = el("audio", { controls: true, preload: "metadata", "aria-label": "The file" });
     this.player = new Player(this.audio, () => this.unplayable());
     const silence = "The browser cannot play this file, so its words stay silent.";
@@ -52,33 +63,105 @@ export class FilePanel {
       this.cancelButton,
       this.againButton,
       this.compareButton,
+      this.forgetButton,
     );
     const parts = [this.name, this.status.element, this.bars, this.audio, this.silent];
     host.append(...parts, buttons, this.legend, this.answers);
+    document.addEventListener("keydown", (event) => this.pressed(event));
   }
 
-  /** @param {File} file */
-  open(file) {
-    this.file = file;
-    this.host.hidden = false;
-    this.audio.hidden = false;
-    this.silent.hidden = true;
-    this.player.load(file);
-    this.name.textContent = file.name;
-    this.run();
+  /**
+   * Show what is kept of a file, or transcribe it.
+   * @param {File} file
+   */
+  async open(file) {
+    const id = `${file.name} ${file.size} ${file.lastModified}`;
+    this.begin(id, file.name, file);
+    const work = await kept(id).catch(() => null);
+    if (this.id !== id) return;
+    // Without corrections the choices as they stand are tried.
+    if (work?.corrections.some(({ count }) => count)) this.reopen({ ...work, file });
+    else this.run();
     this.name.focus({ preventScroll: true });
     this.host.scrollIntoView({ block: "start" });
   }
 
+  /** Show the file that was open in this tab before the page was loaded. */
+  async restore() {
+    const work = await kept(history.state).catch(() => null);
+    if (work && !this.id) this.reopen(work);
+  }
+
+  /**
+   * @param {string} id
+   * @param {string} name
+   * @param {File | null} file
+   */
+  begin(id, name, file) {
+    this.cancel();
+    this.id = id;
+    // The browser keeps it for this tab.
+    history.replaceState(id, "");
+    this.file = file;
+    this.show([]);
+    this.host.hidden = false;
+    this.audio.hidden = !file;
+    this.silent.hidden = true;
+    this.player.load(file);
+    this.name.textContent = name;
+  }
+
+  /** @param {any} work As it was kept. */
+  reopen({ id, name, file, answers, corrections }) {
+    this.begin(id, name, file);
+    const { signal } = (this.running = new AbortController());
+    const views = answers.map(({ way, components }) => this.viewOf(way, components, signal));
+    this.show(views);
+    views.forEach((view, at) => view.finish(answers[at].transcript, corrections[at]));
+    this.busy(false);
+    this.done(` It is as you left it.${file ? "" : " Choose the file again to hear it."}`);
+  }
+
+  /** Keep nothing of the file. */
+  forget() {
+    if (!this.mayLose("Close it?")) return;
+    const { id } = this;
+    this.begin("", "", null);
+    this.host.hidden = true;
+    byId("file").focus();
+    this.report(forget(id));
+  }
+
+  /**
+   * @param {string} question
+   * @returns {boolean} Whether there are no corrections, or the user lets them go.
+   */
+  mayLose(question) {
+    const isCorrected = this.views.some((view) => view.corrections.count);
+    return !isCorrected || confirm(`The corrections of this file will be lost. ${question}`);
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    const isHeld = (event.ctrlKey || event.metaKey) && !event.altKey;
+    if (!isHeld || event.key.toLowerCase() !== "z") return;
+    // In a field the browser undoes what was typed.
+    if (event.target.matches("input, textarea")) return;
+    const view =
+      this.views.find((one) => one.element.contains(document.activeElement)) ?? this.views[0];
+    if (!view?.transcript) return;
+    event.preventDefault();
+    (event.shiftKey ? view.redoButton : view.undoButton).click();
+  }
+
   /** Transcribe the file by the choices as they stand. */
   async run() {
-    if (!this.file) return;
+    if (!this.file || !this.mayLose("Transcribe it again?")) return;
     this.cancel();
     const running = (this.running = new AbortController());
     const ways = this.ways();
     if (!ways) {
-      this.answers.replaceChildren();
-      this.legend.textContent = "";
+      this.show([]);
       this.busy(false);
       this.status.say("A choice has a value that the server does not take.", true);
       return;
@@ -89,19 +172,17 @@ export class FilePanel {
     try {
       const paths = await Promise.all(ways.map((way) => componentsFor(way.fields, false)));
       running.signal.throwIfAborted();
-      views = ways.map((way, at) => this.viewOf(way, paths[at], this.file, running.signal));
+      views = ways.map((way, at) => this.viewOf(way, paths[at], running.signal));
       this.show(views);
       // One after the other, so that neither slows the other's times.
       for (const [at, way] of ways.entries())
         await this.ask(way, views[at], running.signal, ways.length > 1);
-      this.status.say(
-        ways.length > 1 ? this.compare(views) : `Done: ${count(views[0].words.length, "word")}.`,
-      );
-      this.legend.textContent =
-        "Press a word to hear it; the arrow keys go from word to word. The dimmer a word, the less sure it is." +
-        (ways.length > 1
-          ? " Words that the other answer lacks are marked; case and punctuation do not count."
-          : "");
+      this.done();
+      const answers = views.map(({ transcript, components }, at) => ({
+        ...{ way: ways[at], components, transcript },
+      }));
+      const { id, file } = this;
+      this.report(keep({ id, opened: Date.now(), name: file.name, file, answers }));
     } catch (error) {
       if (this.running !== running) return;
       views.forEach((view) => (view.path.running = false));
@@ -112,8 +193,26 @@ export class FilePanel {
     }
   }
 
+  /**
+   * Say that all answers are there.
+   * @param {string} [note]
+   */
+  done(note = "") {
+    const { views } = this;
+    const isOne = views.length === 1;
+    const said = isOne ? `Done: ${count(views[0].words.length, "word")}.` : this.compare(views);
+    this.status.say(said + note);
+    this.legend.textContent = LEGEND + (isOne ? "" : MARKED);
+  }
+
+  /** @param {Promise<void>} keeping What fails is told. */
+  report(keeping) {
+    keeping.catch(() => this.status.say(UNKEPT, true));
+  }
+
   /** @param {AnswerView[]} views */
   show(views) {
+    this.views = views;
     this.player.listeners.forEach(
       (_, owner) => views.includes(owner) || this.player.listeners.delete(owner),
     );
@@ -184,20 +283,22 @@ export class FilePanel {
   /**
    * @param {Way} way
    * @param {import("./path_model.js").Component[]} components
-   * @param {File} file
    * @param {AbortSignal} signal
    * @returns {AnswerView}
    */
-  viewOf(way, components, file, signal) {
+  viewOf(way, components, signal) {
+    const { id, file } = this;
     const beam = Number(way.fields.beam_size ?? NBEST);
     const fields = { ...way.fields, response_format: "conch", nbest: Math.min(NBEST, beam) };
+    const corrections = () => this.views.map((view) => view.corrections);
     return new AnswerView({
       title: way.title,
-      fileName: file.name.replace(/\.[^.]*$/, "") || "transcript",
+      fileName: this.name.textContent.replace(/\.[^.]*$/, "") || "transcript",
       components,
       player: this.player,
-      askCandidates: () => transcribe(file, fields, { signal }),
+      askCandidates: file && (() => transcribe(file, fields, { signal })),
       explain: this.explain,
+      onCorrection: () => this.report(keepCorrections(id, corrections())),
     });
   }
 
@@ -208,10 +309,11 @@ export class FilePanel {
 
   /** @param {boolean} isBusy */
   busy(isBusy) {
-    const buttons = [this.cancelButton, this.againButton, this.compareButton];
+    const others = [this.againButton, this.compareButton, this.forgetButton];
+    const buttons = [this.cancelButton, ...others];
     const hasFocus = buttons.includes(document.activeElement);
     this.bars.hidden = this.cancelButton.hidden = !isBusy;
-    this.againButton.hidden = this.compareButton.hidden = isBusy;
+    others.forEach((one) => (one.hidden = isBusy || (!this.file && one !== this.forgetButton)));
     // A button that goes away must not take the keyboard's place with it.
     if (hasFocus) (isBusy ? this.cancelButton : this.againButton).focus();
   }

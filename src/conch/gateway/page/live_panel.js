@@ -1,6 +1,7 @@
 /** Show live text as it is spoken: utterance by utterance, each in the states that it has. */
 
 import { componentsFor } from "./api.js";
+import { corrected } from "./corrections.js";
 import { button, clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { LiveModel, told } from "./live_model.js";
@@ -300,7 +301,8 @@ export class LivePanel {
     time.textContent = clock(utterance.start);
     for (const [part, runs] of Object.entries(runsOf(utterance))) this.write(parts[part], runs);
     const who = speakerOf(utterance.words);
-    text.className = who ? `said ${this.speakers.colour(who)}` : "";
+    text.classList.toggle("said", Boolean(who));
+    if (who) this.speakers.tinted(text, who);
     this.speakers.show(this.model.speakers);
     item.classList.toggle("is-open", utterance.isOpen);
     item.title = utterance.isFinal
@@ -331,7 +333,7 @@ export class LivePanel {
    * @returns {any[]} Its text behind the name of its speaker.
    */
   named({ who, text }) {
-    const mark = el("span", { class: this.speakers.colour(who) }, this.speakers.mark(who));
+    const mark = this.speakers.tinted(this.speakers.mark(who), who);
     const space = /^\s*/u.exec(text)?.[0];
     return [new Text(space), mark, new Text(` ${text.trimStart()}`)];
   }
@@ -351,7 +353,7 @@ export class LivePanel {
     this.list.append(parts.item);
     this.shown.set(index, parts);
     if (!this.tools.firstChild) {
-      const said = () => this.speakers.named(this.model.transcript());
+      const said = () => corrected(this.model.transcript(), { names: this.speakers.names });
       this.tools.append(downloads(said, "live", this.explain));
     }
     for (const [oldest, { item }] of this.shown) {

@@ -245,3 +245,4 @@ byId("run-choices").addEventListener("click", () => {
 navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
 listDevices();
 load();
+file.restore();

@@ -18,6 +18,8 @@ const WIDE_PX = 950;
 /** Between two columns of a wide picture, and between two rows of either. */
 const GAP = 40;
 const BOX_HEIGHT = 74;
+/** Most boxes in a row of a tall picture. */
+const IN_ROW = 3;
 /** Where the first row of a tall picture is. */
 const FIRST_Y = 76;
 
@@ -66,11 +68,13 @@ function tall(components) {
   const places = { [SOURCE]: { y: 4, ...end } };
   let y = FIRST_Y;
   for (const step of steps) {
-    step.forEach(({ name }, column) => {
-      const x = width / 2 - boxWidth / 2 + (column - (step.length - 1) / 2) * pitch;
-      places[name] = { x, y, width: boxWidth, height: BOX_HEIGHT };
+    step.forEach(({ name }, at) => {
+      const [column, row] = [at % IN_ROW, Math.floor(at / IN_ROW)];
+      const length = Math.min(IN_ROW, step.length - row * IN_ROW);
+      const x = width / 2 - boxWidth / 2 + (column - (length - 1) / 2) * pitch;
+      places[name] = { x, y: y + row * (BOX_HEIGHT + 9), width: boxWidth, height: BOX_HEIGHT };
     });
-    y += BOX_HEIGHT + GAP + 4;
+    y += Math.ceil(step.length / IN_ROW) * (BOX_HEIGHT + 9) + GAP - 5;
   }
   places[SINK] = { y, ...end };
   return { width, height: y + end.height + 4, isTall: true, headings: [], places };

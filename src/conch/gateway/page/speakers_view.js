@@ -4,16 +4,24 @@ import { clock, el } from "./dom.js";
 
 /** Colours in `palette.css`; further speakers begin again. */
 const COLOURS = 8;
+/** Labels as the server gives them. */
+const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"];
 
 export class SpeakersView {
-  /** @param {HTMLElement} host Where the marks are shown. */
-  constructor(host) {
+  /**
+   * @param {HTMLElement} host Where the marks are shown.
+   * @param {(label: string, name: string) => void} [onName] In place of `rename`.
+   */
+  constructor(host, onName = (label, name) => this.rename(label, name)) {
     this.host = host;
+    this.onName = onName;
     /** @type {Map<string, string>} Names that were given, by the label of the server. */
     this.names = new Map();
     /** @type {string[]} Labels, in the order in which they have colours. */
     this.order = [];
-    /** @type {Map<string, {item: HTMLElement, time: HTMLElement}>} */
+    /** @type {string[]} Labels of those that are shown. */
+    this.labels = [];
+    /** @type {Map<string, {item: any, field: any, time: any}>} By label. */
     this.rows = new Map();
     this.element = el("ul", { class: "speakers", "aria-label": "Speakers", hidden: true });
   }
@@ -21,6 +29,7 @@ export class SpeakersView {
   /** @param {{name: string, seconds: number}[]} speakers All so far. */
   show(speakers) {
     this.element.hidden = !speakers.length;
+    this.labels = speakers.map(({ name }) => name);
     const items = speakers.map(({ name, seconds }) => {
       const row = this.rows.get(name) ?? this.row(name);
       row.time.textContent = clock(seconds);
@@ -36,22 +45,22 @@ export class SpeakersView {
 
   /**
    * @param {string} label
-   * @returns {{item: any, time: any}} What names a speaker, and where the seconds stand.
+   * @returns {{item: any, field: any, time: any}} What names a speaker, and where the seconds stand.
    */
   row(label) {
     const field = el("input", {
       ...{ type: "text", value: this.nameOf(label), placeholder: label, maxlength: 60 },
       ...{ autocomplete: "off", spellcheck: false, "aria-label": `Name of speaker ${label}` },
-      on: { input: (event) => this.rename(label, event.target.value.trim()) },
+      on: { input: (event) => this.onName(label, event.target.value.trim()) },
     });
     const time = el("span");
-    const row = { item: el("li", { class: this.colour(label) }, field, time), time };
+    const row = { item: this.tinted(el("li", {}, field, time), label), field, time };
     this.rows.set(label, row);
     return row;
   }
 
   /**
-   * Return what names the speaker of a segment, whose class is `colour`.
+   * Return what names the speaker of a segment, which is `tinted`.
    * @param {string} label
    * @returns {HTMLElement}
    */
@@ -60,12 +69,22 @@ export class SpeakersView {
   }
 
   /**
-   * Return a transcript with the names that were given.
-   * @param {any} transcript
-   * @returns {any}
+   * Return a choice of who speaks: all that are shown, or one more.
+   * @param {string} label
+   * @param {() => void} onChange
+   * @returns {HTMLSelectElement}
    */
-  named(transcript) {
-    return renamed(transcript, this.names);
+  choice(label, onChange) {
+    const another = LETTERS.find((letter) => !this.labels.includes(letter));
+    const options = this.labels.map((value) =>
+      el("option", { value, selected: value === label, "data-label": value }, this.nameOf(value)),
+    );
+    return el(
+      "select",
+      { class: "speaker", tabindex: -1, "aria-label": "Who speaks", on: { change: onChange } },
+      ...options,
+      another && el("option", { value: another }, "another one"),
+    );
   }
 
   /**
@@ -75,7 +94,9 @@ export class SpeakersView {
   rename(label, name) {
     if (name) this.names.set(label, name);
     else this.names.delete(label);
-    for (const mark of this.host.querySelectorAll(".speaker"))
+    const field = this.rows.get(label)?.field;
+    if (field && field.value.trim() !== this.nameOf(label)) field.value = name;
+    for (const mark of this.host.querySelectorAll("[data-label]"))
       if (mark.dataset.label === label) mark.textContent = this.nameOf(label);
   }
 
@@ -88,43 +109,15 @@ export class SpeakersView {
   }
 
   /**
+   * Give an element, with all in it, the colour of a speaker.
+   * @template {HTMLElement} T
+   * @param {T} element
    * @param {string} label
-   * @returns {string} A class.
+   * @returns {T}
    */
-  colour(label) {
+  tinted(element, label) {
     if (!this.order.includes(label)) this.order.push(label);
-    return `voice-${this.order.indexOf(label) % COLOURS}`;
+    element.style.setProperty("--voice", `var(--voice-${this.order.indexOf(label) % COLOURS})`);
+    return element;
   }
-}
-
-/**
- * Return a transcript with other names. Who has the same name is one speaker.
- * @param {any} transcript
- * @param {Map<string, string>} names By the label of the server.
- * @returns {any}
- */
-export function renamed(transcript, names) {
-  if (!names.size) return transcript;
-  const nameOf = (label) => names.get(label) ?? label;
-  const spoken = (item) => (item.speaker ? { ...item, speaker: nameOf(item.speaker) } : item);
-  const segments = transcript.segments?.map((segment) =>
-    segment.words ? { ...spoken(segment), words: segment.words.map(spoken) } : spoken(segment),
-  );
-  /** @type {Map<string, number>} */
-  const seconds = new Map();
-  for (const item of transcript.speakers ?? []) {
-    const name = nameOf(item.name);
-    seconds.set(name, (seconds.get(name) ?? 0) + item.seconds);
-  }
-  const found = {
-    segments,
-    turns: transcript.turns?.map(spoken),
-    speakers: transcript.speakers && [...seconds].map(([name, s]) => ({ name, seconds: s })),
-    overlaps: transcript.overlaps?.map((item) => ({
-      ...item,
-      speakers: [...new Set(item.speakers.map(nameOf))],
-    })),
-  };
-  const known = Object.entries(found).filter(([, value]) => value !== undefined);
-  return { ...transcript, ...Object.fromEntries(known) };
 }
