@@ -87,10 +87,14 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
     return headers, weights
 
 
-def with_options_of_formats(formats: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+def with_options_of_formats(
+    formats: Sequence[str],
+    given: Mapping[str, Any],
+    speaker_names: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Return `with_options_of` formats; its errors are those of usage."""
     try:
-        return with_options_of(formats, given)
+        return with_options_of(formats, given, speaker_names)
     except OptionError as error:
         raise UsageError(str(error)) from None
 

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +24,17 @@ from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
 from conch.whole import write_whole
-from conch.wire.errors import ConchError, ServerLostError, TranscriptionError, UnreachableError
+from conch.wire.errors import (
+    ConchError,
+    OptionError,
+    ServerLostError,
+    TranscriptionError,
+    UnreachableError,
+)
 from conch.wire.formats import FORMATS, recording_name, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
+from conch.wire.speaker_names import names_of, renamed, with_names
 
 PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""
@@ -55,6 +62,7 @@ examples:
   conch transcribe *.flac --format ctm > heard.ctm  for scoring by sclite
   conch transcribe call.wav --channels split        a line for each turn, with its channel
   conch transcribe meeting.mp3 --speakers auto      a line for each turn, with its speaker
+  conch transcribe meeting.mp3 --speaker-names A=Ann,B=Ben
   curl -s https://example.org/talk.m4a | conch transcribe -
 
 The command takes any audio that FFmpeg decodes: wav, flac, ogg, mp3, m4a, webm, amr,
@@ -86,6 +94,7 @@ class TranscribeJob:
     """The output file of the only input."""
     output_dir: Path | None = None
     """The folder with an output file for each input."""
+    speaker_names: Mapping[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
     @property
@@ -140,6 +149,13 @@ def add_parser(subparsers: Subparsers) -> None:
     where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
     add_flags(where, OUTPUT_DIR, output_dir=Path)
     add_flags(parser, JOBS, jobs=positive)
+    parser.add_argument(
+        "--speaker-names",
+        type=_names,
+        default={},
+        metavar="A=NAME,B=NAME",
+        help="names in place of the labels of speakers; sets --speakers auto",
+    )
     add_option_flags(parser)
 
 
@@ -175,9 +191,15 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 
 def _job(args: argparse.Namespace) -> TranscribeJob:
-    options = with_options_of_formats([args.format], given_options(args))
+    options = with_options_of_formats([args.format], given_options(args), args.speaker_names)
     job = TranscribeJob(
-        args.format, len(args.files), options, args.jobs, args.output, args.output_dir
+        args.format,
+        len(args.files),
+        options,
+        args.jobs,
+        args.output,
+        args.output_dir,
+        args.speaker_names,
     )
     checked_options(options, [args.url])
     if job.output_dir is not None:
@@ -219,6 +241,14 @@ def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
             raise UsageError(
                 f"{owners[path]} and {name} would both be written to {path}; use two calls"
             )
+
+
+def _names(text: str) -> dict[str, str]:
+    try:
+        return names_of(text)
+    except OptionError as error:
+        problem = str(error).removeprefix("option 'speaker_names' ")
+        raise argparse.ArgumentTypeError(problem) from None
 
 
 def _title(name: str) -> str:
@@ -296,7 +326,7 @@ class Transcription:
         problem = ""
         try:
             async with self._slots:
-                transcript = await self.answered(item)
+                transcript = with_names(await self.answered(item), job.speaker_names)
             for warning in transcript.warnings:
                 self._say(item, f"warning: {warning}")
             if path is not None:
@@ -370,7 +400,7 @@ class Transcription:
                     continue
                 item.progress.reached(part.segments[-1].end)
                 if job.is_text_shown and part.text:
-                    item.output.put_nowait(heading + to_text(part))
+                    item.output.put_nowait(heading + to_text(renamed(part, job.speaker_names)))
                     heading = ""
         if job.is_text_shown and job.num_inputs > 1:
             item.output.put_nowait(f"{heading}\n")

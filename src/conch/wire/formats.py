@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from conch.wire.errors import OptionError
-from conch.wire.joining import joined_text
+from conch.wire.paragraphs import paragraphs
 from conch.wire.result import Segment, Transcript, Turn, strict_json
 from conch.wire.subtitles import Cue, cues, milliseconds, timed_words, tokens_of
 from conch.wire.turns import cut_by_speaker
@@ -139,18 +139,25 @@ def _seconds(ms: int) -> str:
 
 
 def to_text(transcript: Transcript) -> str:
-    """Return the best hypothesis; with known speakers or split channels, a line for each turn."""
+    """Return the best hypothesis in paragraphs, with an empty line between them.
+
+    With known speakers or split channels, each turn begins a line, and so does a paragraph in it.
+    """
     parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
     spoken = [segment for segment in parts if segment.text]
     if len(transcript.channels) < 2 and not any(segment.speaker for segment in spoken):
-        return transcript.text + "\n"
+        made = paragraphs(spoken)
+        # A live answer has the segments that are new, and the whole text.
+        is_whole = "".join("".join(made).split()) == "".join(transcript.text.split())
+        return "\n\n".join(made if is_whole else [transcript.text]) + "\n"
 
     def label(segment: Segment) -> str:
         return f"{segment.speaker}:" if segment.speaker else f"[{segment.channel}]"
 
     return "".join(
-        f"{begins} {joined_text(segment.text for segment in segments)}\n"
+        f"{begins} {paragraph}\n"
         for begins, segments in groupby(spoken, label)
+        for paragraph in paragraphs(segments)
     )
 
 
@@ -227,16 +234,22 @@ FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
 """Writers of a transcript, by format; the second argument is the name of the recording."""
 
 
-def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a request, and what the formats need where the request does not say it."""
+def with_options_of(
+    formats: Sequence[str], sent: Mapping[str, Any], speaker_names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return options of a request, and what the formats need where the request does not say it.
+
+    So do the names of its speakers.
+    """
     needed: dict[str, Any] = {}
     if TIMED_FORMATS.intersection(formats):
         needed["word_timestamps"] = True
-    if who := [name for name in formats if name in SPEAKER_FORMATS]:
+    who = [f"the format {name}" for name in formats if name in SPEAKER_FORMATS]
+    if who := [*who, *(["speaker_names"] if speaker_names else [])]:
         needed["speakers"] = "auto"
         if sent.get("speakers") == "off":
             raise OptionError(
-                f"option 'speakers' takes auto or a number with the format {who[0]}, which says "
-                "who speaks; sent: 'off'"
+                f"option 'speakers' takes auto or a number with {who[0]}, which says who speaks; "
+                "sent: 'off'"
             )
     return needed | dict(sent)
