@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from conch.client import OptionValue
@@ -22,11 +23,13 @@ def add_option_flags(
     *,
     without: Collection[str] = (),
     known: Iterable["Field[Any]"] | None = None,
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
     title: str = "recognition options",
 ) -> None:
     """Add a flag for every known option, by default those of recognition.
 
-    One that is not given is missing in the namespace.
+    One that is not given is missing in the namespace. `choices` are those of an option of which
+    the command takes no others.
     """
     group = parser.add_argument_group(
         title, "An option that is not given has the server's default."
@@ -34,9 +37,11 @@ def add_option_flags(
     for item in all_options().values() if known is None else known:
         if item.name in (*without, *_FOR_PROGRAMS):
             continue
-        group.add_argument(
-            "--" + item.name.replace("_", "-"), default=argparse.SUPPRESS, **_settings(item)
-        )
+        settings = _settings(item)
+        if item.name in choices:
+            settings["choices"] = choices[item.name]
+        flag = "--" + item.name.replace("_", "-")
+        group.add_argument(flag, default=argparse.SUPPRESS, **settings)
 
 
 def given_options(
@@ -120,7 +125,14 @@ def _settings(item: "Field[Any]") -> dict[str, Any]:
     if item.name in ("names", "hotwords"):
         return {"type": _phrases, "metavar": "TEXT|@FILE", "help": f"{help}; or a file of them"}
     metavar = {int: "N", float: "X", str: "TEXT"}
-    return {"type": value_type, "metavar": metavar[value_type], "help": help}
+
+    def typed(text: str) -> Any:
+        try:
+            return value_type(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{describe(item)}; got {text!r}") from None
+
+    return {"type": typed, "metavar": metavar[value_type], "help": help}
 
 
 def _phrases(text: str) -> str:

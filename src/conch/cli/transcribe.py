@@ -156,7 +156,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="A=NAME,B=NAME",
         help="names in place of the labels of speakers; sets --speakers auto",
     )
-    add_option_flags(parser)
+    add_option_flags(parser, choices={"mode": ("auto", "offline")})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -221,6 +221,8 @@ def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
         raise UsageError(f"{job.format} of several files needs --output-dir")
     if job.output is not None and not job.output.absolute().parent.is_dir():
         raise UsageError(f"-o {job.output}: no such folder: {job.output.parent}")
+    if job.output is not None and job.output.is_dir():
+        raise UsageError(f"-o takes a file; {job.output} is a folder: --output-dir takes one")
     called: dict[str, str] = {}
     owners: dict[Path, str] = {}
     inputs = {Path(name).absolute() for name in names}

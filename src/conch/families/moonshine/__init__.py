@@ -160,10 +160,13 @@ FAMILY = Family(
             "option 'language' takes auto or en with decoder moonshine, which knows English only; "
             "sent: {language!r:.40}",
         ),
-        Rule(
-            {"beam_size": Above(MAX_BEAM), "decoder": "moonshine"},
-            f"option 'beam_size' takes at most {MAX_BEAM} with decoder moonshine, as nbest does; "
-            "sent: {beam_size}",
+        *(
+            Rule(
+                {item: Above(MAX_BEAM), "decoder": "moonshine"},
+                f"option '{item}' takes at most {MAX_BEAM} with decoder moonshine; "
+                f"sent: {{{item}}}",
+            )
+            for item in ("nbest", "beam_size")
         ),
     ),
     warm_ups=({"decoder": "moonshine"},),

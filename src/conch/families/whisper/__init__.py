@@ -208,10 +208,13 @@ FAMILY = Family(
         Rule(
             {"ctc_rescore": True, "task": "translate"}, f"option 'ctc_rescore' {_NOT_WHAT_WAS_SAID}"
         ),
-        Rule(
-            {"beam_size": Above(MAX_BEAM), "decoder": "attention"},
-            f"option 'beam_size' takes at most {MAX_BEAM} with decoder attention, as nbest does; "
-            "sent: {beam_size}",
+        *(
+            Rule(
+                {item: Above(MAX_BEAM), "decoder": "attention"},
+                f"option '{item}' takes at most {MAX_BEAM} with decoder attention; "
+                f"sent: {{{item}}}",
+            )
+            for item in ("nbest", "beam_size")
         ),
         Rule(
             {"beam_size": Above(MAX_BEAM), "attention_rescore": True},
