@@ -1,6 +1,8 @@
 """Open a network on ONNX Runtime."""
 
 import ctypes
+import mmap
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """`mallopt`'s numbers."""
 LARGEST_KEPT_BYTES = 32 << 20
 """Largest block that glibc keeps, which is the most that it allows."""
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 MOST_KEPT_BYTES = 256 << 20
 """Free memory at the end of the heap, of which glibc gives back what is more."""
 
@@ -52,7 +55,29 @@ def open_network(
     libc.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
     libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
     libc.mallopt(M_TRIM_THRESHOLD, MOST_KEPT_BYTES)
+    if beside := _files_beside(path):
+        options.add_external_initializers_from_files_in_memory(
+            [*beside], [*beside.values()], [*map(len, beside.values())]
+        )
+    if content is not None:
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(path.parent))
     try:
         return onnxruntime.InferenceSession(source, options, providers=[provider])
     except Exception as error:  # onnxruntime's own exceptions share no public base
         raise ConfigError(f"cannot load {what} {path}: {error}") from error
+
+
+def _files_beside(path: Path) -> dict[str, mmap.mmap]:
+    """Return the files beside a network, one of which may be its weights, if some are links.
+
+    ONNX Runtime follows no link out of a folder, as the cache of Hugging Face has them.
+    """
+    files: dict[str, mmap.mmap] = {}
+    folder = path.parent
+    if os.access(folder, os.R_OK) and any(item.is_symlink() for item in folder.iterdir()):
+        for item in folder.rglob("*"):
+            if os.access(item, os.R_OK) and item.is_file() and item.stat().st_size:
+                with item.open("rb") as file:
+                    content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                files[str(item.relative_to(folder))] = content
+    return files
