@@ -229,8 +229,6 @@ def test_names_of_speakers_tell_them_apart() -> None:
     assert (request.ignored, request.warnings) == ((), ())
     assert parsed(speakers="2", speaker_names="A=Ann").options.sent == {"speakers": 2}
     assert parsed().speaker_names == {}
-    with pytest.raises(OptionError, match="'speakers' takes auto or a number with speaker_names"):
-        parsed(speakers="off", speaker_names="A=Ann")
     with pytest.raises(OptionError, match="'speaker_names' takes labels with names"):
         parsed(speaker_names="Ann")
 

@@ -32,10 +32,10 @@ def test_names_of_labels() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("A=Ann,Ben", "a label and a name have = between them; sent: 'Ben'"),
-        ("A=", "a label and a name have = between them; sent: 'A='"),
-        ("=Ann", "a name has a label before it; sent: '=Ann'"),
-        ("A=Ann,A=Ben", "A has the name Ann already; sent: 'A=Ben'"),
+        ("A=Ann,Ben", "a part has no label or no name; sent: 'Ben'"),
+        ("A=", "a part has no label or no name; sent: 'A='"),
+        ("=Ann", "a part has no label or no name; sent: '=Ann'"),
+        ("A=Ann,A=Ben", "the label has a name already; sent: 'A=Ben'"),
         ("A=" + "x" * 61, "a name takes at most 60 characters; sent: 'A=xxx"),
         ("A=a\nb", "a name is a text of printable characters"),
     ],

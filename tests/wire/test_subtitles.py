@@ -292,7 +292,7 @@ def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[Sp
         end = clock + 1 + round(length * 1000)
         tokens.append(SpacedWord(" " if tokens else "", letters + mark, clock, end))
         clock = end + min(round(pause * 1000), LONG_PAUSE_MS)
-    return tokens, Block(tokens, inf)
+    return tokens, Block(tokens, inf, (0, 0), inf)
 
 
 def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
@@ -307,7 +307,7 @@ def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
 
 
 def chosen_cut(tokens: list[SpacedWord]) -> list[tuple[int, int]]:
-    starts = {cue.start_ms for cue in channel_cues(tokens)}
+    starts = {cue.start_ms for cue in channel_cues(tokens, (0, 0))}
     edges = [index for index, token in enumerate(tokens) if token.start_ms in starts]
     return list(pairwise([*edges, len(tokens)]))
 

@@ -13,6 +13,7 @@ from conch.wire.errors import ConfigError, OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.option_values import default_of, describe, options_of_text, type_of, words_of
 from conch.wire.options import RecognitionOptions, all_options
+from conch.wire.speaker_names import names_of
 
 _FOR_PROGRAMS = ("vad_state",)
 """Options without a flag: only programs set them."""
@@ -37,11 +38,9 @@ def add_option_flags(
     for item in all_options().values() if known is None else known:
         if item.name in (*without, *_FOR_PROGRAMS):
             continue
-        settings = _settings(item)
-        if item.name in choices:
-            settings["choices"] = choices[item.name]
+        taken = {"choices": choices[item.name]} if item.name in choices else {}
         flag = "--" + item.name.replace("_", "-")
-        group.add_argument(flag, default=argparse.SUPPRESS, **settings)
+        group.add_argument(flag, default=argparse.SUPPRESS, **{**_settings(item), **taken})
 
 
 def given_options(
@@ -49,11 +48,19 @@ def given_options(
 ) -> dict[str, Any]:
     """Return the options whose flags were given; those of recognition if none are `known`.
 
-    With known speakers, speakers are told apart.
+    With known speakers or names of speakers, they are told apart.
     """
     names = all_options() if known is None else [item.name for item in known]
     given = {name: getattr(args, name) for name in names if name in args}
-    return {"speakers": "auto", **given} if "known_speakers" in given else given
+    is_named = "known_speakers" in given or getattr(args, "speaker_names", {})
+    return {"speakers": "auto", **given} if is_named else given
+
+
+def speaker_names(text: str) -> dict[str, str]:
+    try:
+        return names_of(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _enrolled(names: str) -> str:

@@ -255,7 +255,7 @@ def _serve(args: argparse.Namespace) -> int:
     gateway = None if args.no_gateway else _checked_gateway(args, weights)
     is_stopping = False
 
-    def on_signal(signum: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         nonlocal is_stopping
         if is_stopping:
             server.kill()

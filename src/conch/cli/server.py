@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from conch.catalogue.models import KINDS, components_chosen, detect, find
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.endpoint import CA_VARIABLE, Address, request_headers
-from conch.families import all_components, likening, rescorers
+from conch.families import likening, rescorers, traits
 from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 from conch.wire.errors import ConfigError, OptionError, ServerError
 from conch.wire.formats import with_options_of
@@ -88,14 +88,10 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
     return headers, weights
 
 
-def with_options_of_formats(
-    formats: Sequence[str],
-    given: Mapping[str, Any],
-    speaker_names: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+def with_options_of_formats(formats: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return `with_options_of` formats; its errors are those of usage."""
     try:
-        return with_options_of(formats, given, speaker_names)
+        return with_options_of(formats, given)
     except OptionError as error:
         raise UsageError(str(error)) from None
 
@@ -223,9 +219,9 @@ def config_for(
                 f"--model {model} names a model of a running server: start one with conch serve "
                 f"--model NAME=FOLDER, and give its --url{_flag_for(model)}"
             )
-        known = {item.name for item in all_components()}
-        if unknown := [name for name in post_models(options.get("post", "")) if name not in known]:
-            raise ConfigError(str(missing_post(unknown[0])))
+        for step in post_models(options.get("post", "")):
+            if step not in traits():
+                raise ConfigError(str(missing_post(step)))
     folders = {name: str(find(KINDS[name], model)) for name, model in weights.items()}
     chosen = components_chosen(folders)
     lacking = without_weights(shipped_repositories(), "", chosen)

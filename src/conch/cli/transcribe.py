@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, positive
-from conch.cli.option_flags import add_option_flags, given_options
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output, positive
+from conch.cli.option_flags import add_option_flags, given_options, speaker_names
 from conch.cli.progress import STDIN, FileProgress, Progress
 from conch.cli.server import (
     add_server_flags,
@@ -24,17 +24,11 @@ from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
 from conch.whole import write_whole
-from conch.wire.errors import (
-    ConchError,
-    OptionError,
-    ServerLostError,
-    TranscriptionError,
-    UnreachableError,
-)
+from conch.wire.errors import ConchError, ServerLostError, TranscriptionError, UnreachableError
 from conch.wire.formats import FORMATS, recording_name, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from conch.wire.speaker_names import names_of, renamed, with_names
+from conch.wire.speaker_names import renamed, with_names
 
 PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""
@@ -79,7 +73,10 @@ exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usa
 OUTPUT_DIR = """
 --output-dir DIR  write a file for each input, talk.mp3 to DIR/talk.txt; a missing DIR is created
 """
-JOBS = "--jobs N=4  files in flight"
+OTHERS = """
+--jobs N=4             files in flight
+--speaker-names NAMES  in place of the labels of speakers, as A=Ann,B=Ben; sets --speakers auto
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +143,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "--speakers auto (default: text)",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
+    where.add_argument("-o", "--output", type=output, metavar="FILE", help="write to this file")
     add_flags(where, OUTPUT_DIR, output_dir=Path)
-    add_flags(parser, JOBS, jobs=positive)
-    parser.add_argument(
-        "--speaker-names",
-        type=_names,
-        default={},
-        metavar="A=NAME,B=NAME",
-        help="names in place of the labels of speakers; sets --speakers auto",
-    )
+    add_flags(parser, OTHERS, jobs=positive, speaker_names=(speaker_names, {}))
     add_option_flags(parser, choices={"mode": ("auto", "offline")})
 
 
@@ -191,15 +181,9 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 
 def _job(args: argparse.Namespace) -> TranscribeJob:
-    options = with_options_of_formats([args.format], given_options(args), args.speaker_names)
+    options, names = with_options_of_formats([args.format], given_options(args)), args.speaker_names
     job = TranscribeJob(
-        args.format,
-        len(args.files),
-        options,
-        args.jobs,
-        args.output,
-        args.output_dir,
-        args.speaker_names,
+        args.format, len(args.files), options, args.jobs, args.output, args.output_dir, names
     )
     checked_options(options, [args.url])
     if job.output_dir is not None:
@@ -219,10 +203,6 @@ def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
         raise UsageError("-o takes the output of one file; use --output-dir for several, or > FILE")
     if len(names) > 1 and job.output_dir is None and job.format not in SEVERAL:
         raise UsageError(f"{job.format} of several files needs --output-dir")
-    if job.output is not None and not job.output.absolute().parent.is_dir():
-        raise UsageError(f"-o {job.output}: no such folder: {job.output.parent}")
-    if job.output is not None and job.output.is_dir():
-        raise UsageError(f"-o takes a file; {job.output} is a folder: --output-dir takes one")
     called: dict[str, str] = {}
     owners: dict[Path, str] = {}
     inputs = {Path(name).absolute() for name in names}
@@ -243,14 +223,6 @@ def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
             raise UsageError(
                 f"{owners[path]} and {name} would both be written to {path}; use two calls"
             )
-
-
-def _names(text: str) -> dict[str, str]:
-    try:
-        return names_of(text)
-    except OptionError as error:
-        problem = str(error).removeprefix("option 'speaker_names' ")
-        raise argparse.ArgumentTypeError(problem) from None
 
 
 def _title(name: str) -> str:

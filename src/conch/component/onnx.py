@@ -18,7 +18,6 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """`mallopt`'s numbers."""
 LARGEST_KEPT_BYTES = 32 << 20
 """Largest block that glibc keeps, which is the most that it allows."""
-_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 MOST_KEPT_BYTES = 256 << 20
 """Free memory at the end of the heap, of which glibc gives back what is more."""
 
@@ -55,29 +54,27 @@ def open_network(
     libc.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
     libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
     libc.mallopt(M_TRIM_THRESHOLD, MOST_KEPT_BYTES)
-    if beside := _files_beside(path):
+    if beside := _files_beside(path, is_changed=content is not None):
         options.add_external_initializers_from_files_in_memory(
             [*beside], [*beside.values()], [*map(len, beside.values())]
         )
-    if content is not None:
-        options.add_session_config_entry(_WEIGHTS_FOLDER, str(path.parent))
     try:
         return onnxruntime.InferenceSession(source, options, providers=[provider])
     except Exception as error:  # onnxruntime's own exceptions share no public base
         raise ConfigError(f"cannot load {what} {path}: {error}") from error
 
 
-def _files_beside(path: Path) -> dict[str, mmap.mmap]:
-    """Return the files beside a network, one of which may be its weights, if some are links.
+def _files_beside(path: Path, *, is_changed: bool) -> dict[str, mmap.mmap]:
+    """Return the files beside a network, which may be its weights, if ONNX Runtime finds them not.
 
-    ONNX Runtime follows no link out of a folder, as the cache of Hugging Face has them.
+    It knows no folder of one that `is_changed`, and follows no link out of a folder, as the cache
+    of Hugging Face has them.
     """
     files: dict[str, mmap.mmap] = {}
-    folder = path.parent
-    if os.access(folder, os.R_OK) and any(item.is_symlink() for item in folder.iterdir()):
-        for item in folder.rglob("*"):
+    items = [*path.parent.iterdir()] if os.access(path.parent, os.R_OK) else []
+    if is_changed or any(map(Path.is_symlink, items)):
+        for item in items:
             if os.access(item, os.R_OK) and item.is_file() and item.stat().st_size:
                 with item.open("rb") as file:
-                    content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                files[str(item.relative_to(folder))] = content
+                    files[item.name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return files

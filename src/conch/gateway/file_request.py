@@ -103,10 +103,10 @@ def parse(
     if has_logprobs or (format == "verbose_json" and "word" in granularities):
         chosen.setdefault("word_timestamps", True)
     chosen |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
-    if "known_speakers" in chosen:
-        chosen.setdefault("speakers", "auto")
     speaker_names = names_of(_last(sent, "speaker_names"))
-    chosen = with_options_of([format], chosen, speaker_names)
+    if speaker_names or "known_speakers" in chosen:
+        chosen.setdefault("speakers", "auto")
+    chosen = with_options_of([format], chosen)
     if keywords := sent.get("keywords", ()):
         chosen.setdefault("names", ",".join(keywords))
     options, left_out = with_openais(chosen, languages, prompt, live=False)

@@ -234,22 +234,16 @@ FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
 """Writers of a transcript, by format; the second argument is the name of the recording."""
 
 
-def with_options_of(
-    formats: Sequence[str], sent: Mapping[str, Any], speaker_names: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return options of a request, and what the formats need where the request does not say it.
-
-    So do the names of its speakers.
-    """
+def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a request, and what the formats need where the request does not say it."""
     needed: dict[str, Any] = {}
     if TIMED_FORMATS.intersection(formats):
         needed["word_timestamps"] = True
-    who = [f"the format {name}" for name in formats if name in SPEAKER_FORMATS]
-    if who := [*who, *(["speaker_names"] if speaker_names else [])]:
+    if who := [name for name in formats if name in SPEAKER_FORMATS]:
         needed["speakers"] = "auto"
         if sent.get("speakers") == "off":
             raise OptionError(
-                f"option 'speakers' takes auto or a number with {who[0]}, which says who speaks; "
-                "sent: 'off'"
+                f"option 'speakers' takes auto or a number with the format {who[0]}, which says "
+                "who speaks; sent: 'off'"
             )
     return needed | dict(sent)

@@ -17,13 +17,11 @@ def names_of(text: str) -> dict[str, str]:
     names: dict[str, str] = {}
     for part in filter(str.strip, text.split(",")):
         label, _, name = (piece.strip() for piece in part.partition("="))
-        problem = check_name(name) if name else "a label and a name have = between them"
-        if label in names:
-            problem = f"{label} has the name {names[label]} already"
-        if problem or not label:
+        problem = check_name(name) if label and name else "a part has no label or no name"
+        if problem or label in names:
             raise OptionError(
-                f"option 'speaker_names' takes labels with names, as A=Ann,B=Ben: "
-                f"{problem or 'a name has a label before it'}; sent: {clipped(part)!r}"
+                "option 'speaker_names' takes labels with names, as A=Ann,B=Ben: "
+                f"{problem or 'the label has a name already'}; sent: {clipped(part)!r}"
             )
         names[label] = name
     return names
@@ -57,9 +55,12 @@ def renamed(transcript: Transcript, names: Mapping[str, str]) -> Transcript:
     if not names:
         return transcript
 
+    def name_of(label: str) -> str:
+        return names.get(label, label)
+
     def named(items: Iterable[_Spoken]) -> tuple[_Spoken, ...]:
         return tuple(
-            replace(item, speaker=name) if (name := names.get(str(item.speaker or ""))) else item
+            replace(item, speaker=name_of(str(item.speaker))) if item.speaker else item
             for item in items
         )
 
@@ -68,9 +69,9 @@ def renamed(transcript: Transcript, names: Mapping[str, str]) -> Transcript:
 
     speakers: dict[str, Speaker] = {}
     for item in transcript.speakers:
-        name = names.get(item.name, item.name)
-        first = speakers.get(name, replace(item, seconds=0.0))
-        speakers[name] = replace(first, name=name, seconds=first.seconds + item.seconds)
+        name = name_of(item.name)
+        first = speakers.get(name, replace(item, name=name, seconds=0.0))
+        speakers[name] = replace(first, seconds=first.seconds + item.seconds)
     return replace(
         transcript,
         segments=segments(transcript.segments),
@@ -79,9 +80,7 @@ def renamed(transcript: Transcript, names: Mapping[str, str]) -> Transcript:
         relabelled=named(transcript.relabelled),
         speakers=tuple(speakers.values()),
         overlaps=tuple(
-            replace(
-                item, speakers=tuple(dict.fromkeys(names.get(who, who) for who in item.speakers))
-            )
+            replace(item, speakers=tuple(dict.fromkeys(map(name_of, item.speakers))))
             for item in transcript.overlaps
         ),
     )

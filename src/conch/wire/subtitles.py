@@ -72,6 +72,8 @@ _BEGIN_PHRASES = frozenset(_BEGINNINGS.split())
 """Conjunctions, relative pronouns and prepositions of English, German, French and Spanish."""
 _NEED_THE_NEXT = frozenset(_LINKS.split())
 """Articles, possessives, and what else hardly ends a line."""
+Labels = tuple[int, int]
+"""Columns before the text of the first cue of words, and of each later one."""
 _TITLES = ("mr.", "mrs.", "ms.", "dr.", "st.", "prof.")
 
 
@@ -114,11 +116,10 @@ def cues(transcript: Transcript) -> list[Cue]:
         next_ms, end_ms = inf, audio_end_ms
         for who, tokens in reversed(runs):
             label = f"{who}: " if who else f"[{channel}] " if is_split else ""
-            width = columns(label)
             tokens, end_ms = _begun_before(tokens, end_ms), end_ms - len(tokens)
             next_ms = max(next_ms, tokens[-1].start_ms + 1)
             # Any cue may follow one of another channel.
-            widths = (width, width if is_split else 0)
+            widths = columns(label), columns(label) * is_split
             run_cues = channel_cues(tokens, widths, next_ms, audio_end_ms)
             made += [(label, replace(cue, speaker=who)) for cue in run_cues]
             next_ms = tokens[0].start_ms
@@ -140,15 +141,9 @@ def _begun_before(tokens: Sequence[SpacedWord], end_ms: float) -> list[SpacedWor
 
 
 def channel_cues(
-    tokens: Sequence[SpacedWord],
-    labels: tuple[int, int] = (0, 0),
-    next_ms: float = inf,
-    audio_end_ms: float = inf,
+    tokens: Sequence[SpacedWord], labels: Labels, next_ms: float = inf, audio_end_ms: float = inf
 ) -> list[Cue]:
-    """Return cues of words with rising starts; others begin at `next_ms`.
-
-    `labels` are the columns before the text of the first cue, and of each later one.
-    """
+    """Return cues of words with rising starts; others begin at `next_ms`."""
     made: list[Cue] = []
     first = 0
     for index, token in enumerate(tokens, 1):
@@ -164,11 +159,7 @@ class Block:
     """Words without a long pause between them, and what each cue of them would cost."""
 
     def __init__(
-        self,
-        tokens: Sequence[SpacedWord],
-        next_ms: float,
-        labels: tuple[int, int] = (0, 0),
-        audio_end_ms: float = inf,
+        self, tokens: Sequence[SpacedWord], next_ms: float, labels: Labels, audio_end_ms: float
     ) -> None:
         """Measure the words; the next one starts at `next_ms`, which is infinity without one."""
         self._tokens, self._labels, self._audio_end_ms = tokens, labels, audio_end_ms
@@ -201,10 +192,6 @@ class Block:
             cuts.append(begins[cuts[-1]])
         return [self._cue(start, end) for end, start in pairwise(cuts)][::-1]
 
-    def _label(self, start: int) -> int:
-        """Return the columns before the text of a cue."""
-        return self._labels[start > 0]
-
     def _width(self, start: int, end: int) -> int:
         return self._widths[end] - self._widths[start] - self._spaces[start]
 
@@ -214,7 +201,7 @@ class Block:
             return True
         if self._tokens[end - 1].end_ms - self._tokens[start].start_ms > MAX_CUE_MS:
             return False
-        room = MAX_LINE_CHARS - self._label(start)
+        room = MAX_LINE_CHARS - self._labels[start > 0]
         if self._width(start, end) <= room:
             return True
         second = bisect_right(self._widths, self._widths[start] + self._spaces[start] + room) - 1
@@ -222,7 +209,7 @@ class Block:
 
     def cost(self, start: int, end: int) -> float:
         """Return the cost of a cue of the words from `start` up to `end`."""
-        width = self._label(start) + self._width(start, end)
+        width = self._labels[start > 0] + self._width(start, end)
         shown_ms = self.end_ms(start, end) - self._tokens[start].start_ms
         share = width / (MAX_LINES * MAX_LINE_CHARS)
         cost = _CUE + _FULL * (share * share)
@@ -242,7 +229,7 @@ class Block:
         if next_ms < inf:
             has_room = next_ms - start_ms > 2 * GAP_MS
             latest = min(latest, int(next_ms) - GAP_MS if has_room else int(next_ms))
-        width = self._label(start) + self._width(start, end)
+        width = self._labels[start > 0] + self._width(start, end)
         reading_ms = -(-width * 1000 // MAX_CHARS_PER_S)
         said_ms = max(self._tokens[end - 1].end_ms, start_ms + 1)
         end_ms = min(max(said_ms, start_ms + max(MIN_CUE_MS, reading_ms)), latest)
@@ -259,14 +246,14 @@ class Block:
 
     def _second_line(self, start: int, end: int) -> int:
         """Return the first word of the second line; 0 if there is one line."""
-        room = MAX_LINE_CHARS - self._label(start)
+        room = MAX_LINE_CHARS - self._labels[start > 0]
         if self._width(start, end) <= room:
             return 0
         costs = {}
         for second in range(start + 1, end):
             first, rest = self._width(start, second), self._width(second, end)
             if first <= room and rest <= MAX_LINE_CHARS:
-                first += self._label(start)
+                first += self._labels[start > 0]
                 cost = self._ends[second - 1] + _UNEVEN * abs(first - rest)
                 costs[second] = cost + (_TOP_HEAVY if first > rest else 0.0)
         return min(costs, key=costs.__getitem__, default=0)
