@@ -23,8 +23,12 @@ def folder(tmp_path: Path) -> Path:
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=8,
     )
-    place = {"save_as_external_data": True, "location": "model.onnx.data", "size_threshold": 0}
-    onnx.save(model, tmp_path / "model.onnx", **place)
+    onnx.save(
+        *(model, tmp_path / "model.onnx"),
+        save_as_external_data=True,
+        location="model.onnx.data",
+        size_threshold=0,
+    )
     return tmp_path
 
 

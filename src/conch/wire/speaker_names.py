@@ -31,7 +31,8 @@ def unknown_label(transcript: Transcript, names: Mapping[str, str]) -> str:
     """Return what is wrong with names whose label no speaker has; empty if nothing is."""
     if not names:
         return ""
-    spoken = (*transcript.segments, *transcript.turns, *transcript.words)
+    spoken: list[Segment | Turn | Word] = [*transcript.segments, *transcript.turns]
+    spoken += transcript.words
     labels = {str(item.speaker) for item in spoken if item.speaker}
     label = next((label for label in names if label not in labels), None)
     if label is None:
