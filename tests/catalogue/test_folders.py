@@ -19,6 +19,7 @@ from toy_piper import write_piper
 from whisper_toys import whisper_toy
 
 from conch.catalogue import models
+from conch.catalogue.checks import ModelSummary
 from conch.catalogue.models import KINDS, checked, find, networks_of
 from conch.families.ctc.folder import read_ctc
 from conch.families.transducer.folder import read_transducer
@@ -87,7 +88,7 @@ def snapshot_of(folder: Path, cache: Path) -> Path:
     return snapshot
 
 
-def summary(kind: str, folder: Path) -> models.ModelSummary:
+def summary(kind: str, folder: Path) -> ModelSummary:
     return replace(checked(KINDS[kind], folder), size=0)
 
 
