@@ -139,7 +139,7 @@ def _seconds(ms: int) -> str:
 
 
 def to_text(transcript: Transcript) -> str:
-    """Return the best hypothesis in paragraphs; with speakers or split channels, a line for each."""
+    """Return the best hypothesis in paragraphs; of speakers and split channels, a line each."""
     parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
     spoken = [segment for segment in parts if segment.text]
     if len(transcript.channels) < 2 and not any(segment.speaker for segment in spoken):
