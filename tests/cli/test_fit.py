@@ -113,7 +113,9 @@ def test_a_voice_of_this_machine_is_listed_and_removed(home: Path, capsys) -> No
     ("arguments", "said"),
     [
         (("fit", "a,b", "x.wav"), "takes 1 to 60 letters"),
-        (("fit", "Ann", "x.wav", "--minutes", "0"), "a whole number from 1 to 120"),
+        (("fit", "Ann", __file__, "--minutes", "0"), "a whole number from 1 to 120"),
+        (("fit", "Ann", "x.wav"), "argument FILE: a file that exists; got 'x.wav'"),
+        (("fit", "Ann", __file__, "--consent", "x.wav"), "--consent: a file that exists; got"),
         (("fit", "Ann"), "FILE"),
         (("stop", "Ann"), "stop takes the --url of the server"),
     ],

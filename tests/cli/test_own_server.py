@@ -44,6 +44,12 @@ def test_a_named_model_is_one_of_a_running_server(tmp_path: Path) -> None:
         config_for([{"model": "mine"}])
 
 
+def test_a_step_that_does_not_ship_is_one_of_a_running_server() -> None:
+    with pytest.raises(ConfigError, match=r"'post' names the model mine, .* --add-model-rep"):
+        config_for([{"post": "inverse_normalizer,mine"}])
+    assert "inverse_normalizer" in config_for([{"post": "inverse_normalizer"}]).models
+
+
 def test_weights_that_are_chosen_choose_the_decoder(tmp_path: Path) -> None:
     folder = str(whisper_toy(tmp_path / "toy"))
     config = config_for([{}], {"whisper": folder})

@@ -97,6 +97,19 @@ def test_flags_of_the_gateway_need_it(flags: tuple[str, ...], refused: Refused) 
     assert f"{flags[0]} is for the gateway, which --no-gateway leaves" in said
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--http-port", "x"), "--http-port: a whole number from 0 to 65535; got 'x'"),
+        (("--grpc-port", "99999"), "--grpc-port: a whole number from 0 to 65535; got '99999'"),
+        (("--startup-timeout", "0"), "--startup-timeout: a number of seconds above 0; got '0'"),
+        (("--model", "x="), "--model: [NAME=]MODEL, as fast=my_folder; got 'x='"),
+    ],
+)
+def test_wrong_usage(flags: tuple[str, ...], message: str, refused: Refused) -> None:
+    assert message in refused("serve", *flags)
+
+
 @pytest.mark.parametrize("names", ["", "all", "attention, all"])
 def test_all_models_have_a_name(names: str) -> None:
     assert models_named(names) == ()

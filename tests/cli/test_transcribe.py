@@ -100,17 +100,23 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         (["a.wav", "--nbest", "0"], "option 'nbest' takes an integer from 1 to 128; sent: 0"),
         (["a.wav", "--nbest", "9", "--beam-size", "8"], "at most beam_size"),
         (["a.wav", "--mode", "fast"], "invalid choice"),
+        (["a.wav", "--mode", "streaming"], "invalid choice: 'streaming' (choose from 'auto', 'o"),
+        (["a.wav", "--nbest", "64"], "'nbest' takes at most 32 with decoder moonshine; sent: 64"),
+        (["a.wav", "--beam-size", "x"], "--beam-size: an integer from 1 to 128; got 'x'"),
+        (["a.wav", "--lm-weight", "x"], "--lm-weight: a number from 0 to 10; got 'x'"),
+        (["a.wav", "-o", str(Path(__file__).parent)], "-o/--output: not a file in a folder that"),
         (["a.wav", "--url", "ftp://x"], "the scheme is one of"),
         (["--speakers", "a.wav"], "off|auto|N; got 'a.wav'; files go in front of the flag"),
         (["a.wav", "--hotwords", __file__], f"phrases, or a file of them: @{__file__}; got"),
         (["a.wav", "--hotwords", "@none"], "none cannot be read"),
         (["a.wav", "--format", "rttm", "--speakers", "off"], "'speakers' takes auto or a number"),
         (["a.wav", "--model", "x/y", "--url", "http://x"], "conch serve --model NAME=x/y serves"),
+        (["a.wav", "--speaker-names", "Ann"], "as A=Ann,B=Ben: a part has no label"),
         (["a.wav", "--jobs", "0"], "a whole number from 1; got '0'"),
         (["a.wav", "--jobs", "many"], "a whole number from 1; got 'many'"),
         (["a.wav", "b.wav", "-o", "x.txt"], "--output-dir"),
         (["a.wav", "b.wav", "--format", "srt"], "srt of several files needs --output-dir"),
-        (["a.wav", "-o", "no-such-folder/x.txt"], "no such folder"),
+        (["a.wav", "-o", "no-such-folder/x.txt"], "a folder that exists: 'no-such-folder/x.txt'"),
         (["a.wav", "-o", "a.wav"], "would overwrite an input"),
         (["-", "-"], "only once"),
         (["a.wav", "--url", "localhost:1", "--whisper", "base"], "--url names one that runs"),
@@ -286,6 +292,31 @@ async def test_a_server_that_does_not_come_back_is_not_waited_for_again(
     with pytest.raises(UnreachableError, match="still"):
         await one(server, "b.wav")
     assert len(client.looks) == looks
+
+
+async def test_names_of_speakers_are_in_what_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Named(Flaky):
+        async def __aenter__(self) -> None:
+            """Open nothing."""
+
+        async def __aexit__(self, *_: object) -> None:
+            """Close nothing."""
+
+    segment = Segment(0.0, 1.0, (Hypothesis("Yes.", -1.0, -1.0),), speaker="A")
+    client = Named(Transcript(segment.nbest, (segment,), 1.0, (), {}))
+    path = tmp_path / "a.srt"
+    names = {"A": "Ann", "B": "Ben"}
+    job = transcribe.TranscribeJob("srt", 1, {}, 1, output=path, speaker_names=names)
+    progress = Progress(["a.wav"], b"", can_stream=False, is_text_shown=False)
+    server = transcribe.Transcription(job, cast(AsyncClient, client), progress, is_known=True)
+    await server.of_all(["a.wav"], b"")
+    assert "\nAnn: Yes.\n" in path.read_text()
+    said = capsys.readouterr().err
+    assert "a.wav: warning: option 'speaker_names' names the speaker B" in said
+    assert "its speakers: A; sent: 'B=Ben'" in said
+    assert not job.failed
 
 
 class Poisoned:

@@ -144,6 +144,8 @@ def test_urls(url: str, expected: str) -> None:
         ("http://", "no host"),
         ("host:port", "port"),
         ("host:99999", "[Pp]ort"),
+        ("::1:8000", r"; an IPv6 address has brackets, as \[::1\]:8000"),
+        ("http://[::1", "Invalid IPv6 URL; an IPv6 address has brackets"),
         ("grpc://host/path", "gRPC takes no path"),
     ],
 )

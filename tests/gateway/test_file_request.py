@@ -222,6 +222,17 @@ def test_known_speakers_are_an_option() -> None:
         parsed(**fields | {"known_speaker_references[]": [references[0], "data:a/b;base64,?"]})
 
 
+def test_names_of_speakers_tell_them_apart() -> None:
+    request = parsed(speaker_names="A=Ann, B=Ben")
+    assert request.speaker_names == {"A": "Ann", "B": "Ben"}
+    assert request.options.sent == {"speakers": "auto"}
+    assert (request.ignored, request.warnings) == ((), ())
+    assert parsed(speakers="2", speaker_names="A=Ann").options.sent == {"speakers": 2}
+    assert parsed().speaker_names == {}
+    with pytest.raises(OptionError, match="'speaker_names' takes labels with names"):
+        parsed(speaker_names="Ann")
+
+
 def test_who_speaks_alone_has_formats_of_its_own() -> None:
     def diarized(**fields: str):
         return parse({name: (text,) for name, text in fields.items()}, {}, forced, DIARIZATION)

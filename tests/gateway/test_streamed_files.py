@@ -2,19 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
 from loop_gateway import loop_gateway
 from plain_gateway import SAID
+from transcripts import spoken
 
 from conch.client.poison import Losses
 from conch.client.tensors import Request
 from conch.gateway.config import Times
 from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
 from conch.wire.result import Transcript
+
+NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 class HeldServer:
@@ -24,6 +29,7 @@ class HeldServer:
 
     def __init__(self, error: ConchError | None = None, *, is_held: bool = True) -> None:
         self.error = error
+        self.said = SAID
         self.let_go = asyncio.Event()
         self.losses = Losses()
         if not is_held:
@@ -40,13 +46,15 @@ class HeldServer:
         await self.let_go.wait()
         if self.error is not None:
             raise self.error
-        yield SAID
+        yield self.said
 
 
 @asynccontextmanager
-async def posted(server: HeldServer, **settings: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+async def posted(
+    server: HeldServer, fields: Mapping[str, str] = NO_FIELDS, **settings: Any
+) -> AsyncIterator[aiohttp.ClientResponse]:
     """Post a file to a gateway in front of a server, and yield the answer."""
-    form = aiohttp.FormData({"model": "conch", "stream": "true"})
+    form = aiohttp.FormData({"model": "conch", "stream": "true", **fields})
     form.add_field("file", b"any audio", filename="a.wav")
     async with loop_gateway(**settings) as gateway, aiohttp.ClientSession() as session:
         gateway.gateway.servers = server  # type: ignore[assignment]
@@ -98,3 +106,18 @@ async def test_another_server_may_answer_after_the_headers() -> None:
     async with posted(server) as answer:
         server.let_go.set()
         assert [event["type"] for event in await events_of(answer)] == ["transcript.text.done"]
+
+
+async def test_names_of_speakers_are_in_every_event() -> None:
+    server = HeldServer(is_held=False)
+    server.said = replace(SAID, segments=(replace(spoken("Yes."), speaker="A"),))
+    fields = {"response_format": "conch", "speaker_names": "A=Ann,B=Ben"}
+    async with posted(server, fields) as answer:
+        part, done = (event["transcript"] for event in await events_of(answer))
+    assert [item["segments"][0]["speaker"] for item in (part, done)] == ["Ann", "Ann"]
+    (warning,) = done["warnings"]
+    assert "'speaker_names' names the speaker B" in warning
+    assert not part["warnings"]
+    async with posted(server, {**fields, "response_format": "diarized_json"}) as answer:
+        said = {event["type"]: event for event in await events_of(answer)}
+    assert said["transcript.text.segment"]["speaker"] == "Ann"

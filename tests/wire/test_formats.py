@@ -16,6 +16,14 @@ def test_text_is_the_best_hypothesis_on_a_line() -> None:
     assert to_text(transcript()) == "\n"
 
 
+def test_a_monologue_has_paragraphs_with_empty_lines_between_them() -> None:
+    segments = spoken("One. Two."), spoken("Three.", start=5.0)
+    assert to_text(transcript(*segments)) == "One. Two.\n\nThree.\n"
+    # A live answer may have the last segments and the whole text.
+    whole = replace(transcript(*segments), nbest=(Hypothesis("Zero. One. Two. Three.", -1, -1),))
+    assert to_text(whole) == "Zero. One. Two. Three.\n"
+
+
 def call() -> Transcript:
     """Two people on two channels, who speak at once where one answers."""
     turns = [
@@ -31,6 +39,12 @@ def call() -> Transcript:
 
 def test_the_text_of_a_call_has_a_line_for_each_turn() -> None:
     assert to_text(call()) == "[1] Hello, who is it?\n[2] It is me. From Leeds.\n[1] Ah.\n"
+
+
+def test_a_long_turn_has_a_line_for_each_paragraph() -> None:
+    segments = [spoken("One."), spoken("Two.", start=5.0), spoken("Three.", start=6.0)]
+    called = [replace(it, speaker=who) for it, who in zip(segments, "AAB", strict=True)]
+    assert to_text(transcript(*called)) == "A: One.\nA: Two.\nB: Three.\n"
 
 
 def test_one_channel_alone_has_no_number() -> None:
@@ -113,6 +127,14 @@ def test_webvtt_escapes_what_would_be_markup() -> None:
     assert to_webvtt(transcript(spoken('R&D <i> --> "x"'))) == (
         'WEBVTT\n\n00:00:00.000 --> 00:00:01.200\nR&amp;D &lt;i&gt; --&gt; "x"\n\n'
     )
+
+
+def test_srt_names_a_speaker_where_he_changes_and_webvtt_each_voice() -> None:
+    segments = [spoken("Yes.", at) for at in (0.0, 5.0, 10.0)]
+    called = [replace(it, speaker=who) for it, who in zip(segments, "AAB", strict=True)]
+    written = transcript(*called, duration=20.0)
+    assert to_srt(written).split("\n")[2::4] == ["A: Yes.", "Yes.", "B: Yes."]
+    assert to_webvtt(written).split("\n")[3::3] == ["<v A>Yes.", "<v A>Yes.", "<v B>Yes."]
 
 
 def test_no_speech() -> None:

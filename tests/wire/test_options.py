@@ -45,7 +45,7 @@ def test_numbers_become_the_type_of_their_option():
         ({"language": 7}, "option 'language' takes a string; sent: 7"),
         (
             {"beam_size": 33},
-            "option 'beam_size' takes at most 32 with decoder moonshine, as nbest does; sent: 33",
+            "option 'beam_size' takes at most 32 with decoder moonshine; sent: 33",
         ),
         (
             {"lm_fusion": True},

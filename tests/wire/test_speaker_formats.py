@@ -35,7 +35,11 @@ def test_text_has_a_line_for_each_turn() -> None:
 
 def test_a_cue_has_one_speaker() -> None:
     blocks = to_srt(TALK).strip().split("\n\n")
-    assert [block.split("\n")[2][:3] for block in blocks] == ["A: "] * (len(blocks) - 1) + ["B: "]
+    assert [block.split("\n")[2] for block in blocks] == [
+        "A: Who is it?",
+        "Well?",
+        "B: <Me>, of course.",
+    ]
     voices = [line for line in to_webvtt(TALK).split("\n") if line.startswith("<v ")]
     assert voices[0].startswith("<v A>Who is it?")
     assert voices[-1] == "<v B>&lt;Me&gt;, of course."

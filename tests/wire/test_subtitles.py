@@ -57,6 +57,9 @@ def test_no_cue_ends_after_the_audio() -> None:
     (cue,) = cues(replace(transcript(spoken(text, 0.9, word_s=0.08)), duration=2.0))
     assert (cue.start_ms, cue.end_ms) == (900, 2000)
     # Without a duration, there is no end.
+    # An alignment may give words times behind it.
+    late = cues(replace(transcript(spoken(text, 0.9, word_s=0.08)), duration=0.8))
+    assert [(cue.start_ms, cue.end_ms) for cue in late] == [(788, 800)]
     (cue,) = cues(replace(transcript(spoken(text, 0.9, word_s=0.08)), duration=0.0))
     assert cue.end_ms == 900 + -(-len(text) * 1000 // MAX_CHARS_PER_S)
 
@@ -148,18 +151,39 @@ def test_channels_have_their_own_cues_which_may_overlap() -> None:
     assert result == [
         Cue(0, 1236, ("[1] Hello, who is it?",)),
         Cue(1000, 2000, ("[2] It is me.",)),
-        Cue(4000, 5000, ("[2] From Leeds.",)),
+        Cue(4000, 5000, ("From Leeds.",)),
         Cue(6000, 7000, ("[1] Ah.",)),
     ]
 
 
 def test_the_lines_of_a_call_are_as_short_as_others() -> None:
     result = shown(spoken("word " * 60, channel=1), spoken("", channel=2))
-    called = cues(transcript(spoken("word " * 60, channel=1), channels=2))
+    answers = (spoken("Oh.", at, channel=2) for at in (1.0, 5.0))
+    called = cues(transcript(spoken("word " * 60, channel=1), *answers, channels=2))
     assert len(called) >= len(result) > 1
-    for cue in called:
-        assert cue.lines[0].startswith("[1] word")
+    for before, cue in pairwise(called):
+        is_answer, was_answer = (item.lines[0].endswith("Oh.") for item in (cue, before))
+        begins = ("[2] " if is_answer else "[1] ") if is_answer != was_answer else ""
+        assert cue.lines[0].startswith(begins + ("Oh." if is_answer else "word"))
         assert all(columns(line) <= MAX_LINE_CHARS for line in cue.lines)
+    assert {cue.lines[0].partition(" ")[0] for cue in called} >= {"[1]", "[2]", "word"}
+
+
+def test_a_speaker_is_named_where_he_changes() -> None:
+    turns = [("A", "word " * 40), ("A", "Yes, I did."), ("Bartholomew", "word " * 30)]
+    clock, segments = 0.0, []
+    for who, text in turns:
+        segments.append(replace(spoken(text, clock), speaker=who))
+        clock = segments[-1].end + 2.0
+    result = cues(transcript(*segments))
+    named = [cue for cue in result if ": " in cue.lines[0]]
+    assert [cue.lines[0].partition(" ")[0] for cue in named] == ["A:", "Bartholomew:"]
+    assert [cue.speaker for cue in named] == ["A", "Bartholomew"]
+    assert named[0] is result[0]
+    assert named[1].start_ms == round(segments[2].start * 1000)
+    assert all(columns(line) <= MAX_LINE_CHARS for cue in result for line in cue.lines)
+    # What has no name has its room.
+    assert max(columns(cue.lines[0]) for cue in result[-2:]) > MAX_LINE_CHARS - columns("word ")
 
 
 def test_words_without_times_share_those_of_their_segment() -> None:
@@ -251,6 +275,9 @@ def test_what_holds_for_any_words(said: Transcript) -> None:
 
     ended = replace(said, duration=1.0 + max((word.start for word in said.words), default=0.0))
     assert all(cue.start_ms < cue.end_ms <= ended.duration * 1000 for cue in cues(ended))
+    short = replace(said, duration=1.0)
+    assert all(cue.start_ms < cue.end_ms <= 1000 for cue in cues(short))
+    assert all(one.end_ms <= other.start_ms for one, other in pairwise(cues(short)))
 
     # The next cue comes at once only where there is no time for a gap.
     for one, other in pairwise(result):
@@ -265,7 +292,7 @@ def block_of(items: list[tuple[str, str, float, float, float]]) -> tuple[list[Sp
         end = clock + 1 + round(length * 1000)
         tokens.append(SpacedWord(" " if tokens else "", letters + mark, clock, end))
         clock = end + min(round(pause * 1000), LONG_PAUSE_MS)
-    return tokens, Block(tokens, inf, "")
+    return tokens, Block(tokens, inf, (0, 0), inf)
 
 
 def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
@@ -280,7 +307,7 @@ def every_cut(block: Block, count: int) -> list[list[tuple[int, int]]]:
 
 
 def chosen_cut(tokens: list[SpacedWord]) -> list[tuple[int, int]]:
-    starts = {cue.start_ms for cue in channel_cues(tokens)}
+    starts = {cue.start_ms for cue in channel_cues(tokens, (0, 0))}
     edges = [index for index, token in enumerate(tokens) if token.start_ms in starts]
     return list(pairwise([*edges, len(tokens)]))
 

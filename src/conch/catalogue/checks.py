@@ -3,6 +3,7 @@
 The layout of `model.bin` is that of `ctranslate2.specs.model_spec.ModelSpec` (binary version 6).
 """
 
+import codecs
 import json
 import os
 import re
@@ -115,6 +116,7 @@ def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> ModelSummary:
 @readable()
 def check_weights_are_here(folder: Path) -> None:
     """Raise an UnfitModelError if a file stands for one that Git LFS fetches."""
+    os.listdir(folder)  # `glob` finds nothing in a folder that it may not list
     for path in (*folder.glob("*"), *folder.glob("*/*")):
         # Git LFS's specification says that they are shorter.
         is_short = path.is_file() and 0 < path.stat().st_size < 1024
@@ -225,14 +227,24 @@ def _vocabulary(folder: Path) -> list[str]:
     """Return the tokens that CTranslate2 reads, in order."""
     path = folder / _VOCABULARIES[0]
     if not path.is_file():
-        return (folder / _VOCABULARIES[1]).read_text("utf-8", "replace").rstrip("\n").split("\n")
+        return read_text(folder / _VOCABULARIES[1]).rstrip("\n").split("\n")
     return list(map(str, read_json(path, list, "list of tokens")))
+
+
+def plain_text(path: Path) -> bytes:
+    """Return a text file without the byte order mark and the ends of lines of Windows."""
+    return path.read_bytes().removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+
+
+def read_text(path: Path, errors: str = "replace") -> str:
+    """Return a text file of a model's folder; see `plain_text`."""
+    return plain_text(path).decode("utf-8", errors)
 
 
 def read_json(path: Path, expected: type, what: str) -> Any:
     """Return a JSON file's content; raise an UnfitModelError unless it is `expected`, a `what`."""
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(read_text(path, "strict"))
     except ValueError as error:
         raise UnfitModelError(f"its {path.name} is broken: {error}") from None
     if not isinstance(content, expected):
@@ -245,7 +257,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        content = yaml.safe_load(read_text(path, "strict"))
     except (ValueError, yaml.YAMLError) as error:
         raise UnfitModelError(f"its {path.name} is broken: {error!s:.200}") from None
     if not isinstance(content, dict):

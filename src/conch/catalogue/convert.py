@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from conch.cache import alone_with
-from conch.catalogue.checks import UnfitModelError, check_folder
+from conch.catalogue.checks import UnfitModelError, check_folder, read_text
 from conch.catalogue.models import home
 from conch.families import KNOWN_MODELS
 from conch.packaged import install
@@ -77,8 +77,7 @@ def _check_source(folder: Path) -> None:
             f"{folder} is in CTranslate2's format already: conch serve --whisper {folder}"
         )
     try:
-        config = json.loads((folder / "config.json").read_text("utf-8"))
-        model_type = config.get("model_type")
+        model_type = json.loads(read_text(folder / "config.json", "strict")).get("model_type")
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(
             f"{folder} is not in Hugging Face's format: its config.json cannot be read: {error}"

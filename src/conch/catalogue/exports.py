@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.checks import UnfitModelError, read_text
 from conch.catalogue.onnx_header import FLOAT16, GraphHeader, Value, read_header
 from conch.wire.errors import ConfigError
 
@@ -141,7 +141,7 @@ def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     Symbols behind them that begin with # are of a lexicon, and are left out.
     """
     symbols: dict[int, str] = {}
-    for number, line in enumerate(path.read_text("utf-8", "replace").split("\n"), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         # Not `split()`: a wide space is a symbol.
         *symbol, unit = re.split("[ \t]+", line.strip(" \t\r"))
         if len(symbol) > 1 or not (unit.isdecimal() or not (unit or symbol)):

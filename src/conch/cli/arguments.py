@@ -125,6 +125,13 @@ def output(text: str) -> Path:
     return path
 
 
+def existing(text: str) -> str:
+    """Return the name of a file that is there, before a server is started for it."""
+    if not Path(text).exists() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"a file that exists; got {text!r}")
+    return text
+
+
 def host_and_port(text: str) -> tuple[str, str]:
     """Return host and port of `HOST:PORT`, `:PORT` or `PORT`; the default host is the loopback."""
     host, _, port = text.rpartition(":")

@@ -95,7 +95,7 @@ def add_parser(subparsers: Subparsers) -> None:
     piece = number("0 or seconds from 10", lambda value: value == 0 or 10 <= value <= 7200)
     cluster = parser.add_argument_group("cluster")
     add_flags(cluster, CLUSTER, files_per_shard=positive, piece=piece)
-    add_option_flags(parser)
+    add_option_flags(parser, choices={"mode": ("auto", "offline")})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, whole
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, existing, whole
 from conch.cli.server import HEADERS, URL, headers_of, server_that_fits
 from conch.fitted_voices import LEAST_MINUTES, MINUTES, MOST_MINUTES, NAME, TAKES_NAME, FittedVoice
 from conch.wire.errors import ConchError
@@ -48,8 +48,11 @@ def add_parsers(commands: Subparsers) -> None:
         epilog=EPILOG,
     )
     fit.add_argument("name", type=_name, metavar="NAME", help="what the voice is called")
-    fit.add_argument("files", nargs="+", metavar="FILE", help="recordings of this person alone")
-    add_flags(fit, FLAGS, minutes=whole(LEAST_MINUTES, MOST_MINUTES))
+    fit.add_argument(
+        "files", nargs="+", metavar="FILE", type=existing, help="recordings of this person alone"
+    )
+    minutes = whole(LEAST_MINUTES, MOST_MINUTES)
+    add_flags(fit, FLAGS, minutes=minutes, consent=(existing, None))
     stop = add_command(commands, "stop", run_stop, help="end the work on a voice, and keep it")
     remove = add_command(commands, "remove", run_remove, help="delete a fitted voice")
     # What stands in front of the command holds.

@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from conch.client import OptionValue
@@ -12,6 +13,7 @@ from conch.wire.errors import ConfigError, OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.option_values import default_of, describe, options_of_text, type_of, words_of
 from conch.wire.options import RecognitionOptions, all_options
+from conch.wire.speaker_names import names_of
 
 _FOR_PROGRAMS = ("vad_state",)
 """Options without a flag: only programs set them."""
@@ -22,11 +24,13 @@ def add_option_flags(
     *,
     without: Collection[str] = (),
     known: Iterable["Field[Any]"] | None = None,
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
     title: str = "recognition options",
 ) -> None:
     """Add a flag for every known option, by default those of recognition.
 
-    One that is not given is missing in the namespace.
+    One that is not given is missing in the namespace. `choices` are those of an option of which
+    the command takes no others.
     """
     group = parser.add_argument_group(
         title, "An option that is not given has the server's default."
@@ -34,9 +38,9 @@ def add_option_flags(
     for item in all_options().values() if known is None else known:
         if item.name in (*without, *_FOR_PROGRAMS):
             continue
-        group.add_argument(
-            "--" + item.name.replace("_", "-"), default=argparse.SUPPRESS, **_settings(item)
-        )
+        taken = {"choices": choices[item.name]} if item.name in choices else {}
+        flag = "--" + item.name.replace("_", "-")
+        group.add_argument(flag, default=argparse.SUPPRESS, **{**_settings(item), **taken})
 
 
 def given_options(
@@ -44,11 +48,19 @@ def given_options(
 ) -> dict[str, Any]:
     """Return the options whose flags were given; those of recognition if none are `known`.
 
-    With known speakers, speakers are told apart.
+    With known speakers or names of speakers, they are told apart.
     """
     names = all_options() if known is None else [item.name for item in known]
     given = {name: getattr(args, name) for name in names if name in args}
-    return {"speakers": "auto", **given} if "known_speakers" in given else given
+    is_named = "known_speakers" in given or getattr(args, "speaker_names", {})
+    return {"speakers": "auto", **given} if is_named else given
+
+
+def speaker_names(text: str) -> dict[str, str]:
+    try:
+        return names_of(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _enrolled(names: str) -> str:
@@ -120,7 +132,14 @@ def _settings(item: "Field[Any]") -> dict[str, Any]:
     if item.name in ("names", "hotwords"):
         return {"type": _phrases, "metavar": "TEXT|@FILE", "help": f"{help}; or a file of them"}
     metavar = {int: "N", float: "X", str: "TEXT"}
-    return {"type": value_type, "metavar": metavar[value_type], "help": help}
+
+    def typed(text: str) -> Any:
+        try:
+            return value_type(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{describe(item)}; got {text!r}") from None
+
+    return {"type": typed, "metavar": metavar[value_type], "help": help}
 
 
 def _phrases(text: str) -> str:

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from conch.catalogue.models import KINDS, checked, components_chosen, detect, find
-from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, whole
 from conch.cli.gateway import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
 from conch.cli.server import NO_WEIGHTS, WEIGHTS, weights_of
@@ -131,10 +131,8 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     types = {
         "model": _model,
-        "http_port": int,
-        "grpc_port": int,
-        "metrics_port": int,
-        "startup_timeout": float,
+        **dict.fromkeys(("http_port", "grpc_port", "metrics_port"), whole(0, 65535)),
+        "startup_timeout": number("a number of seconds above 0", lambda seconds: seconds > 0),
     }
     none = dict.fromkeys(("model_config", "models", "voice_consent"), "")
     add_flags(parser, FLAGS + WEIGHTS, **none, **NO_WEIGHTS, **types)
@@ -265,8 +263,8 @@ def _serve(args: argparse.Namespace) -> int:
         is_stopping = True
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, on_signal)
     try:
         # The gateway ends first: its clients' requests need the server.
         with server, _gateway(gateway, server) as service:

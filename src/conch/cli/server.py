@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from conch.catalogue.models import KINDS, components_chosen, detect, find
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.endpoint import CA_VARIABLE, Address, request_headers
-from conch.families import likening, rescorers
+from conch.families import likening, rescorers, traits
 from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 from conch.wire.errors import ConfigError, OptionError, ServerError
 from conch.wire.formats import with_options_of
-from conch.wire.needs import components_to_serve
+from conch.wire.named_models import post_models
+from conch.wire.needs import components_to_serve, missing_post
 from conch.wire.options import RecognitionOptions
 from conch.wire.synthesis import SynthesisOptions, synthesizer_of
 
@@ -218,6 +219,9 @@ def config_for(
                 f"--model {model} names a model of a running server: start one with conch serve "
                 f"--model NAME=FOLDER, and give its --url{_flag_for(model)}"
             )
+        for step in post_models(options.get("post", "")):
+            if step not in traits():
+                raise ConfigError(str(missing_post(step)))
     folders = {name: str(find(KINDS[name], model)) for name, model in weights.items()}
     chosen = components_chosen(folders)
     lacking = without_weights(shipped_repositories(), "", chosen)

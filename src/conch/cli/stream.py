@@ -16,7 +16,9 @@ from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.progress import STDIN
 from conch.cli.server import add_server_flags, checked_options, given_server, server_url
 from conch.client.live import RESUME_S, Resumption
+from conch.families import decoders
 from conch.wire.errors import ConchError
+from conch.wire.needs import LIVE_MODES
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
@@ -84,7 +86,9 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="channels of raw samples (default: 1)",
     )
-    add_option_flags(parser, without=("channels",))
+    heard = [name for name, decoder in decoders().items() if decoder.components]
+    choices = {"mode": ("auto", *LIVE_MODES), "decoder": heard}
+    add_option_flags(parser, without=("channels",), choices=choices)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,14 +3,14 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, positive
-from conch.cli.option_flags import add_option_flags, given_options
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output, positive
+from conch.cli.option_flags import add_option_flags, given_options, speaker_names
 from conch.cli.progress import STDIN, FileProgress, Progress
 from conch.cli.server import (
     add_server_flags,
@@ -28,6 +28,7 @@ from conch.wire.errors import ConchError, ServerLostError, TranscriptionError, U
 from conch.wire.formats import FORMATS, recording_name, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
+from conch.wire.speaker_names import renamed, with_names
 
 PATIENCE_S = 24 * 3600.0
 """Seconds to wait for an answer; the user has Ctrl-C."""
@@ -55,6 +56,7 @@ examples:
   conch transcribe *.flac --format ctm > heard.ctm  for scoring by sclite
   conch transcribe call.wav --channels split        a line for each turn, with its channel
   conch transcribe meeting.mp3 --speakers auto      a line for each turn, with its speaker
+  conch transcribe meeting.mp3 --speaker-names A=Ann,B=Ben
   curl -s https://example.org/talk.m4a | conch transcribe -
 
 The command takes any audio that FFmpeg decodes: wav, flac, ogg, mp3, m4a, webm, amr,
@@ -71,7 +73,10 @@ exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usa
 OUTPUT_DIR = """
 --output-dir DIR  write a file for each input, talk.mp3 to DIR/talk.txt; a missing DIR is created
 """
-JOBS = "--jobs N=4  files in flight"
+OTHERS = """
+--jobs N=4             files in flight
+--speaker-names NAMES  in place of the labels of speakers, as A=Ann,B=Ben; sets --speakers auto
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class TranscribeJob:
     """The output file of the only input."""
     output_dir: Path | None = None
     """The folder with an output file for each input."""
+    speaker_names: Mapping[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
     @property
@@ -137,10 +143,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "--speakers auto (default: text)",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
+    where.add_argument("-o", "--output", type=output, metavar="FILE", help="write to this file")
     add_flags(where, OUTPUT_DIR, output_dir=Path)
-    add_flags(parser, JOBS, jobs=positive)
-    add_option_flags(parser)
+    add_flags(parser, OTHERS, jobs=positive, speaker_names=(speaker_names, {}))
+    add_option_flags(parser, choices={"mode": ("auto", "offline")})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -175,9 +181,9 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 
 def _job(args: argparse.Namespace) -> TranscribeJob:
-    options = with_options_of_formats([args.format], given_options(args))
+    options, names = with_options_of_formats([args.format], given_options(args)), args.speaker_names
     job = TranscribeJob(
-        args.format, len(args.files), options, args.jobs, args.output, args.output_dir
+        args.format, len(args.files), options, args.jobs, args.output, args.output_dir, names
     )
     checked_options(options, [args.url])
     if job.output_dir is not None:
@@ -197,8 +203,6 @@ def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
         raise UsageError("-o takes the output of one file; use --output-dir for several, or > FILE")
     if len(names) > 1 and job.output_dir is None and job.format not in SEVERAL:
         raise UsageError(f"{job.format} of several files needs --output-dir")
-    if job.output is not None and not job.output.absolute().parent.is_dir():
-        raise UsageError(f"-o {job.output}: no such folder: {job.output.parent}")
     called: dict[str, str] = {}
     owners: dict[Path, str] = {}
     inputs = {Path(name).absolute() for name in names}
@@ -296,7 +300,7 @@ class Transcription:
         problem = ""
         try:
             async with self._slots:
-                transcript = await self.answered(item)
+                transcript = with_names(await self.answered(item), job.speaker_names)
             for warning in transcript.warnings:
                 self._say(item, f"warning: {warning}")
             if path is not None:
@@ -370,7 +374,7 @@ class Transcription:
                     continue
                 item.progress.reached(part.segments[-1].end)
                 if job.is_text_shown and part.text:
-                    item.output.put_nowait(heading + to_text(part))
+                    item.output.put_nowait(heading + to_text(renamed(part, job.speaker_names)))
                     heading = ""
         if job.is_text_shown and job.num_inputs > 1:
             item.output.put_nowait(f"{heading}\n")

@@ -56,12 +56,13 @@ class Address:
     @classmethod
     def parse(cls, url: str) -> "Address":
         """Read `host`, `host:port` (both HTTP) or `scheme://host[:port][/base-path]`."""
-        # Without "//", urlsplit reads host:port as scheme:path.
-        parts = urlsplit(url if "://" in url else f"http://{url}")
         try:
+            # Without "//", urlsplit reads host:port as scheme:path.
+            parts = urlsplit(url if "://" in url else f"http://{url}")
             port = parts.port
         except ValueError as error:
-            raise ServerError(f"server URL {url!r}: {error}") from None
+            hint = "; an IPv6 address has brackets, as [::1]:8000" if url.count(":") > 2 else ""
+            raise ServerError(f"server URL {url!r}: {error}{hint}") from None
         if parts.scheme not in _DEFAULT_PORTS:
             known = ", ".join(f"{scheme}://" for scheme in _DEFAULT_PORTS)
             raise ServerError(f"server URL {url!r}: the scheme is one of {known}")

@@ -1,6 +1,8 @@
 """Open a network on ONNX Runtime."""
 
 import ctypes
+import mmap
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,27 @@ def open_network(
     libc.prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
     libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
     libc.mallopt(M_TRIM_THRESHOLD, MOST_KEPT_BYTES)
+    if beside := _files_beside(path, is_changed=content is not None):
+        options.add_external_initializers_from_files_in_memory(
+            [*beside], [*beside.values()], [*map(len, beside.values())]
+        )
     try:
         return onnxruntime.InferenceSession(source, options, providers=[provider])
     except Exception as error:  # onnxruntime's own exceptions share no public base
         raise ConfigError(f"cannot load {what} {path}: {error}") from error
+
+
+def _files_beside(path: Path, *, is_changed: bool) -> dict[str, mmap.mmap]:
+    """Return the files beside a network, which may be its weights, if ONNX Runtime finds them not.
+
+    It knows no folder of one that `is_changed`, and follows no link out of a folder, as the cache
+    of Hugging Face has them.
+    """
+    files: dict[str, mmap.mmap] = {}
+    items = [*path.parent.iterdir()] if os.access(path.parent, os.R_OK) else []
+    if is_changed or any(map(Path.is_symlink, items)):
+        for item in items:
+            if os.access(item, os.R_OK) and item.is_file() and item.stat().st_size:
+                with item.open("rb") as file:
+                    files[item.name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return files

@@ -82,6 +82,17 @@ class Rule:
     """The error, as a format string: {name} is the value of an option."""
 
 
+def widest_beam(most: int, decoder: str) -> tuple[Rule, ...]:
+    """Return the rules of a decoder that keeps at most so many hypotheses."""
+    return tuple(
+        Rule(
+            {name: Above(most), "decoder": decoder},
+            f"option '{name}' takes at most {most} with decoder {decoder}; sent: {{{name}}}",
+        )
+        for name in ("nbest", "beam_size")
+    )
+
+
 def holds(when: When, value_of: Callable[[str], Any]) -> bool:
     return all(_fits(value_of(name), wanted, value_of) for name, wanted in when.items())
 

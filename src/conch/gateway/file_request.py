@@ -20,6 +20,7 @@ from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
 from conch.wire.option_values import options_of_text
 from conch.wire.options import RecognitionOptions, all_options
+from conch.wire.speaker_names import names_of
 
 _FORMATS = (
     *("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "diarized_json"),
@@ -54,6 +55,8 @@ class FileRequest:
     ignored: tuple[str, ...]
     warnings: tuple[str, ...]
     """A sentence for each unknown field, and for what the model cannot do."""
+    speaker_names: Mapping[str, str]
+    """Names of speakers, by the labels of the answer."""
 
 
 def parse(
@@ -100,7 +103,8 @@ def parse(
     if has_logprobs or (format == "verbose_json" and "word" in granularities):
         chosen.setdefault("word_timestamps", True)
     chosen |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
-    if "known_speakers" in chosen:
+    speaker_names = names_of(_last(sent, "speaker_names"))
+    if speaker_names or "known_speakers" in chosen:
         chosen.setdefault("speakers", "auto")
     chosen = with_options_of([format], chosen)
     if keywords := sent.get("keywords", ()):
@@ -128,6 +132,7 @@ def parse(
         is_streamed=is_streamed,
         ignored=tuple(dict.fromkeys(ignored)),
         warnings=tuple(warnings),
+        speaker_names=speaker_names,
     )
 
 
@@ -135,9 +140,10 @@ KNOWN = frozenset(
     (
         *("model", "language", "languages", "prompt", "keywords", "response_format", "stream"),
         *("timestamp_granularities", "include", "chunking_strategy", *NO_MEANING, *NAMES),
+        "speaker_names",
     )
 )
-"""OpenAI's fields that are known here: they have an effect, or none."""
+"""Fields that are no options: OpenAI's, which have an effect or none, and one of Conch's."""
 
 
 def _unknown_field(name: str) -> str:

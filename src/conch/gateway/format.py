@@ -20,10 +20,12 @@ from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
 from conch.gateway.state import CALLER, GATEWAY
+from conch.wire.errors import OptionError
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text
 from conch.wire.limits import clipped
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
+from conch.wire.speaker_names import renamed, unknown_label
 
 Format = Literal["text", "srt", "vtt", "ctm", "stm", "rttm", "seglst"]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
@@ -95,6 +97,8 @@ class FormatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The format, as response_format of a transcription."""
     name: str = RECORDING
     """Name of the recording, which ctm and stm show."""
+    speaker_names: dict[str, str] = {}
+    """Names of speakers, by the labels of the transcript."""
 
 
 async def write(request: web.Request) -> web.Response:
@@ -117,7 +121,10 @@ async def write(request: web.Request) -> web.Response:
 
 def _written(body: bytes) -> tuple[FormatRequest, str]:
     parsed = read(body)
-    return parsed, FORMATS[parsed.format](transcript_of(parsed.transcript), parsed.name)
+    transcript, names = transcript_of(parsed.transcript), parsed.speaker_names
+    if problem := unknown_label(transcript, names):
+        raise OptionError(problem)
+    return parsed, FORMATS[parsed.format](renamed(transcript, names), parsed.name)
 
 
 def read(body: bytes) -> FormatRequest:

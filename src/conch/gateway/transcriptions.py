@@ -20,6 +20,7 @@ from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
 from conch.wire.result import Transcript
+from conch.wire.speaker_names import renamed, with_names
 
 ROUTE = TRANSCRIPTIONS.address
 HEADERS_S = 2.0
@@ -82,7 +83,8 @@ class _TranscriptionAnswer:
 
     async def answer(self) -> web.Response:
         async def ask(client: AsyncClient) -> Transcript:
-            return await client.infer(self._server_request(ENTRY_POINTS[0]))
+            transcript = await client.infer(self._server_request(ENTRY_POINTS[0]))
+            return with_names(transcript, self._fields.speaker_names)
 
         answering = self._gateway.servers.answer(ask, self._form.digest)
         transcript = await self._gateway.unless_broken_off(answering)
@@ -122,11 +124,12 @@ class _TranscriptionAnswer:
                     async for part in parts:
                         received.append(part)
                         await self._stream.prepare(self._request)  # it has an effect once
-                        for event in deltas.of_part(part):
+                        for event in deltas.of_part(renamed(part, self._fields.speaker_names)):
                             await self._stream.send_event(event)
 
             def last() -> bytes:
                 whole = joined_parts(received, self._fields.options.nbest)
+                whole = with_names(whole, self._fields.speaker_names)
                 events = (*deltas.of_turns(whole), deltas.of_whole(whole))
                 return b"".join(map(event_bytes, events))
 

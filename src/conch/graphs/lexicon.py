@@ -27,7 +27,7 @@ def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
     """
     letters = letters_of(vocab)
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"the lexicon {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

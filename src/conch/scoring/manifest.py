@@ -33,7 +33,7 @@ def read_manifest(file: Path) -> list[ManifestEntry]:
     not syntax. A missing file, column or field is a `BenchError` that names the line.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BenchError(f"manifest {file} cannot be read: {error}") from None
     return [

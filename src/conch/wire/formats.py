@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from conch.wire.errors import OptionError
-from conch.wire.joining import joined_text
+from conch.wire.paragraphs import paragraphs
 from conch.wire.result import Segment, Transcript, Turn, strict_json
 from conch.wire.subtitles import Cue, cues, milliseconds, timed_words, tokens_of
 from conch.wire.turns import cut_by_speaker
@@ -139,18 +139,22 @@ def _seconds(ms: int) -> str:
 
 
 def to_text(transcript: Transcript) -> str:
-    """Return the best hypothesis; with known speakers or split channels, a line for each turn."""
+    """Return the best hypothesis in paragraphs; of speakers and split channels, a line each."""
     parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
     spoken = [segment for segment in parts if segment.text]
     if len(transcript.channels) < 2 and not any(segment.speaker for segment in spoken):
-        return transcript.text + "\n"
+        made = paragraphs(spoken)
+        # A live answer has the segments that are new, and the whole text.
+        is_whole = "".join("".join(made).split()) == "".join(transcript.text.split())
+        return "\n\n".join(made if is_whole else [transcript.text]) + "\n"
 
     def label(segment: Segment) -> str:
         return f"{segment.speaker}:" if segment.speaker else f"[{segment.channel}]"
 
     return "".join(
-        f"{begins} {joined_text(segment.text for segment in segments)}\n"
+        f"{begins} {paragraph}\n"
         for begins, segments in groupby(spoken, label)
+        for paragraph in paragraphs(segments)
     )
 
 

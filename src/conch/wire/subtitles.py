@@ -49,7 +49,7 @@ _TOP_HEAVY, _UNEVEN = 0.5, 0.1  # of a first line that is longer, and for each c
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "؟", "।", "։")  # noqa: RUF001
 CLAUSE_ENDS = (",", ";", ":", "—", "–", "、", "，", "；", "：", "،", "؛")  # noqa: RUF001
-_CLOSING = "\"')]}\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}»」』）】》"  # noqa: RUF001
+CLOSING = "\"')]}\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}»」』）】》"  # noqa: RUF001
 _BEGINNINGS = """
 and but or nor so yet because although though while if unless until when whenever where whereas that
 which who whom whose as than then after before since about above across against along among around
@@ -72,6 +72,8 @@ _BEGIN_PHRASES = frozenset(_BEGINNINGS.split())
 """Conjunctions, relative pronouns and prepositions of English, German, French and Spanish."""
 _NEED_THE_NEXT = frozenset(_LINKS.split())
 """Articles, possessives, and what else hardly ends a line."""
+Labels = tuple[int, int]
+"""Columns before the text of the first cue of words, and of each later one."""
 _TITLES = ("mr.", "mrs.", "ms.", "dr.", "st.", "prof.")
 
 
@@ -83,7 +85,7 @@ class Cue:
     end_ms: int
     lines: tuple[str, ...]
     speaker: str = ""
-    """Who speaks, if known; the first line then begins with that and a colon."""
+    """Who speaks, if known; the first line begins with that and a colon where it changes."""
 
 
 class SpacedWord(NamedTuple):
@@ -101,37 +103,55 @@ def cues(transcript: Transcript) -> list[Cue]:
     A cue has at most MAX_LINES lines of MAX_LINE_CHARS. If the next words and the end of the audio
     allow it, a cue takes MIN_CUE_MS to MAX_CUE_MS, and as long as a reader of MAX_CHARS_PER_S
     needs. It does not hold one word if there are more around it. Words of a segment without word
-    times share its time. If the speakers are known, each cue has one and begins with it; or else,
-    if the channels are split, with its channel number.
+    times share its time. If the speakers are known, each cue has one; or else, if the channels are
+    split, its channel number. It begins with that where the cue before has another one.
     """
     is_split = len(transcript.channels) > 1
     audio_end_ms = floor(transcript.duration * 1000) or inf
-    made = []
+    made: list[tuple[str, Cue]] = []
     for channel, segments in transcript.by_channel():
         parts = (part for segment in segments for part in cut_by_speaker(segment))
         said = groupby(parts, lambda segment: segment.speaker)
         runs = [(who, tokens) for who, run in said if (tokens := tokens_of(list(run)))]
-        nexts = [*(tokens[0].start_ms for _, tokens in runs), inf][1:]
-        for (who, tokens), next_ms in zip(runs, nexts, strict=True):
+        next_ms, end_ms = inf, audio_end_ms
+        for who, tokens in reversed(runs):
             label = f"{who}: " if who else f"[{channel}] " if is_split else ""
+            tokens, end_ms = _begun_before(tokens, end_ms), end_ms - len(tokens)
             next_ms = max(next_ms, tokens[-1].start_ms + 1)
-            run_cues = channel_cues(tokens, label, next_ms, audio_end_ms)
-            made += [replace(cue, speaker=who) for cue in run_cues]
-    return sorted(made, key=lambda cue: cue.start_ms)
+            # Any cue may follow one of another channel.
+            widths = columns(label), columns(label) * is_split
+            run_cues = channel_cues(tokens, widths, next_ms, audio_end_ms)
+            made += [(label, replace(cue, speaker=who)) for cue in run_cues]
+            next_ms = tokens[0].start_ms
+    made.sort(key=lambda item: item[1].start_ms)
+    befores = ["", *(label for label, _ in made)]
+    return [
+        cue if label == before else replace(cue, lines=(label + cue.lines[0], *cue.lines[1:]))
+        for before, (label, cue) in zip(befores, made, strict=False)
+    ]
+
+
+def _begun_before(tokens: Sequence[SpacedWord], end_ms: float) -> list[SpacedWord]:
+    """Return words that begin before the end of the audio, which an alignment may exceed."""
+    latest = [max(0, end_ms - left) for left in range(len(tokens), 0, -1)]
+    return [
+        token if token.start_ms <= ms else token._replace(start_ms=int(ms), end_ms=int(ms))
+        for token, ms in zip(tokens, latest, strict=True)
+    ]
 
 
 def channel_cues(
-    tokens: Sequence[SpacedWord], label: str = "", next_ms: float = inf, audio_end_ms: float = inf
+    tokens: Sequence[SpacedWord], labels: Labels, next_ms: float = inf, audio_end_ms: float = inf
 ) -> list[Cue]:
-    """Return cues of words with rising starts, each with the label; others begin at `next_ms`."""
+    """Return cues of words with rising starts; others begin at `next_ms`."""
     made: list[Cue] = []
     first = 0
     for index, token in enumerate(tokens, 1):
         is_last = index == len(tokens)
         if is_last or tokens[index].start_ms - token.end_ms > LONG_PAUSE_MS:
             until_ms = next_ms if is_last else tokens[index].start_ms
-            made += Block(tokens[first:index], until_ms, label, audio_end_ms).cues()
-            first = index
+            made += Block(tokens[first:index], until_ms, labels, audio_end_ms).cues()
+            first, labels = index, (labels[1], labels[1])
     return made
 
 
@@ -139,10 +159,10 @@ class Block:
     """Words without a long pause between them, and what each cue of them would cost."""
 
     def __init__(
-        self, tokens: Sequence[SpacedWord], next_ms: float, label: str, audio_end_ms: float = inf
+        self, tokens: Sequence[SpacedWord], next_ms: float, labels: Labels, audio_end_ms: float
     ) -> None:
         """Measure the words; the next one starts at `next_ms`, which is infinity without one."""
-        self._tokens, self._label, self._audio_end_ms = tokens, label, audio_end_ms
+        self._tokens, self._labels, self._audio_end_ms = tokens, labels, audio_end_ms
         self._starts = [*(token.start_ms for token in tokens), next_ms]
         self._spaces = [columns(token.space) for token in tokens]
         # At least one each, so that a cue has a bounded number of words.
@@ -150,7 +170,6 @@ class Block:
         steps = (space + width for space, width in zip(self._spaces, widths, strict=True))
         self._widths = [0, *accumulate(steps)]
         """Columns up to each word, with the spaces."""
-        self._label_width = columns(label)
         pairs = list(pairwise(tokens))
         self._ends = [*(break_cost(*pair) for pair in pairs), 0.0]
         """Cost of the end of a cue after each word."""
@@ -182,7 +201,7 @@ class Block:
             return True
         if self._tokens[end - 1].end_ms - self._tokens[start].start_ms > MAX_CUE_MS:
             return False
-        room = MAX_LINE_CHARS - self._label_width
+        room = MAX_LINE_CHARS - self._labels[start > 0]
         if self._width(start, end) <= room:
             return True
         second = bisect_right(self._widths, self._widths[start] + self._spaces[start] + room) - 1
@@ -190,7 +209,7 @@ class Block:
 
     def cost(self, start: int, end: int) -> float:
         """Return the cost of a cue of the words from `start` up to `end`."""
-        width = self._label_width + self._width(start, end)
+        width = self._labels[start > 0] + self._width(start, end)
         shown_ms = self.end_ms(start, end) - self._tokens[start].start_ms
         share = width / (MAX_LINES * MAX_LINE_CHARS)
         cost = _CUE + _FULL * (share * share)
@@ -210,7 +229,7 @@ class Block:
         if next_ms < inf:
             has_room = next_ms - start_ms > 2 * GAP_MS
             latest = min(latest, int(next_ms) - GAP_MS if has_room else int(next_ms))
-        width = self._label_width + self._width(start, end)
+        width = self._labels[start > 0] + self._width(start, end)
         reading_ms = -(-width * 1000 // MAX_CHARS_PER_S)
         said_ms = max(self._tokens[end - 1].end_ms, start_ms + 1)
         end_ms = min(max(said_ms, start_ms + max(MIN_CUE_MS, reading_ms)), latest)
@@ -223,19 +242,18 @@ class Block:
             "".join(token.space + token.text for token in self._tokens[first:behind]).lstrip()
             for first, behind in lines
         ]
-        texts[0] = self._label + texts[0]
         return Cue(self._tokens[start].start_ms, self.end_ms(start, end), tuple(texts))
 
     def _second_line(self, start: int, end: int) -> int:
         """Return the first word of the second line; 0 if there is one line."""
-        room = MAX_LINE_CHARS - self._label_width
+        room = MAX_LINE_CHARS - self._labels[start > 0]
         if self._width(start, end) <= room:
             return 0
         costs = {}
         for second in range(start + 1, end):
             first, rest = self._width(start, second), self._width(second, end)
             if first <= room and rest <= MAX_LINE_CHARS:
-                first += self._label_width
+                first += self._labels[start > 0]
                 cost = self._ends[second - 1] + _UNEVEN * abs(first - rest)
                 costs[second] = cost + (_TOP_HEAVY if first > rest else 0.0)
         return min(costs, key=costs.__getitem__, default=0)
@@ -248,7 +266,7 @@ def break_cost(token: SpacedWord, after: SpacedWord) -> float:
     better.
     """
     word = token.text.lower()
-    bare = word.rstrip(_CLOSING)
+    bare = word.rstrip(CLOSING)
     if bare in _TITLES:
         cost = _BOUND
     elif bare.endswith(SENTENCE_ENDS):

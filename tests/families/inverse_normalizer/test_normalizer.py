@@ -88,6 +88,8 @@ def test_case_punctuation_and_spaces_around_a_number_stay(normalizer, text, want
         ),
         ('He said: "Seven, oh, seven nine," and then, "two."', 'He said: "7079," and then, "two."'),
         ("a pin of one, one, one, one", "a pin of 1111"),
+        ("With seven, seven, three, nine, you come in.", "With 7739, you come in."),
+        ("Is seven, seven, three, nine on the door?", "Is 7739 on the door?"),
         # The digits of a recogniser that writes some itself.
         ("It is seven, 739.", "It is 7739."),
         ("The code is seven, 739 now.", "The code is 7739 now."),
@@ -132,6 +134,9 @@ def test_numbers_beside_others_are_read_as_they_were_said(normalizer, number):
         "one two three four five six seven eight nine ten",
         "One, two, three, four, five. Nine, eight, seven, six! Two, four, six, eight, who?",
         "We read two, three, five, seven, and ten of them, or two, three, five, seven, ten.",
+        "Chapters two, three, five, seven. The children are nine, seven, four, two.",
+        "They won by two, three, one, four goals, and bought seven, seven, three, nine apples.",
+        "The scores were seven, seven, three, and nine, or 2, 3, 5, 9.",
         "One or two, three or four, or seven, three, nine. Five, two.",
         "At seven, 300 people came. On May seven, 1999. On March 3, 1999. In 2008, 159 died.",
         "It costs 2.5, 300 and 12. Count 1, 2, 3, 4. On page 40, 15 lines.",

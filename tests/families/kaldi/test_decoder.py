@@ -6,7 +6,7 @@ import math
 import pytest
 from without_torch import run
 
-from conch.families.kaldi.decoder import alternatives, joined
+from conch.families.kaldi.decoder import _without_noise, alternatives, joined
 
 
 def said(*words: tuple[str, float, float, float]) -> list[dict[str, object]]:
@@ -66,3 +66,19 @@ def test_the_component_imports_no_other_library_of_kaldi():
         "print(sorted({'kaldifst', 'kaldi_decoder', 'vosk'} & {*sys.modules}))"
     )
     assert found == "[]"
+
+
+def test_vosk_gets_texts_that_it_reads_and_no_noise(tmp_path):
+    for folder in ("am", "conf", "graph/phones"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "am/final.mdl").write_bytes(b"\r\n\0")
+    (tmp_path / "conf/mfcc.conf").write_bytes(b"\xef\xbb\xbf--num-ceps=40\r\n--dither=1")
+    (tmp_path / "graph/words.txt").write_bytes(b"\xef\xbb\xbfgr\xfc\xdf 1\r\n")
+    (tmp_path / "graph/phones/word_boundary.int").write_bytes(b"1 begin\r\n")
+    with _without_noise(tmp_path) as folder:
+        assert (folder / "am/final.mdl").read_bytes() == b"\r\n\0"
+        settings = (folder / "conf/mfcc.conf").read_bytes()
+        assert settings == b"--num-ceps=40\n--dither=1\n--dither=0\n"
+        assert (folder / "graph/words.txt").read_bytes() == b"gr\xfc\xdf 1\n"
+        assert (folder / "graph/phones/word_boundary.int").read_bytes() == b"1 begin\n"
+    assert not folder.exists()

@@ -246,6 +246,20 @@ def test_a_lone_text_has_the_score_of_the_attention_decoders(folders):
     assert found["am_scores"][0] > expected + 1
 
 
+def test_weights_of_the_decoders_may_be_links(folders, waveforms, tmp_path):
+    expected = written(folders["gpu"], encoded(folders["gpu"], waveforms[:1])[0], own_rescore=True)
+    folder = shutil.copytree(folders["gpu"], tmp_path / "toy")
+    for path in [*folder.glob("*.onnx")]:
+        data = f"{path.name}.data"
+        network = onnx.load(path)
+        onnx.save(network, path, save_as_external_data=True, location=data, size_threshold=0)
+        (folder / data).rename(tmp_path / data)
+        (folder / data).symlink_to(tmp_path / data)
+    found = written(folder, encoded(folder, waveforms[:1])[0], own_rescore=True)
+    assert found["hypotheses"].tolist() == expected["hypotheses"].tolist()
+    np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-5)
+
+
 def test_runs_side_by_side_share_the_threads(folders):
     graph = WenetGraph(opened_folder(DecoderConfig(model=str(folders["cpu"]))), 4)
     assert graph._ctc.get_session_options().intra_op_num_threads == 3

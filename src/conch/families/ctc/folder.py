@@ -213,8 +213,9 @@ def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
 
 def _normalises(folder: Path) -> bool:
     """Return whether a waveform is normalised: not where its `preprocessor_config.json` says so."""
-    files = files_in(folder, _PREPROCESSOR) or files_in(folder.parent, _PREPROCESSOR)
-    return not (files and read_json(files[0], dict, "JSON object").get("do_normalize") is False)
+    paths = [path for path in (folder, folder.parent) if (path / _PREPROCESSOR).is_file()]
+    settings = read_json(paths[0] / _PREPROCESSOR, dict, "JSON object") if paths else {}
+    return settings.get("do_normalize") is not False
 
 
 def _wenet(path: Path, header: GraphHeader) -> AcousticEncoder:

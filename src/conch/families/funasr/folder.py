@@ -10,6 +10,7 @@ from conch.catalogue.checks import (
     ModelSummary,
     UnfitModelError,
     read_json,
+    read_text,
     read_yaml,
     readable,
     size_of,
@@ -320,7 +321,7 @@ def _front_end(
             _number(front, key, default, least=1)
             for key, default in (("lfr_m", 1), ("lfr_n", 1), ("n_mels", 80))
         )
-        where, text = f"its {MVN}", (folder / MVN).read_text("utf-8", "replace")
+        where, text = f"its {MVN}", read_text(folder / MVN)
         parts = (re.search(rf"<{key}>.*?\[(.*?)\]", text, re.S) for key in ("AddShift", "Rescale"))
         texts = [part[1] if part else "" for part in parts]
     means = [_floats(item, where) for item in texts]

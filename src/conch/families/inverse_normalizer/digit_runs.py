@@ -33,8 +33,9 @@ def followed_in_numbers(tokens: Sequence[tuple[str, str, str]], others: frozense
     """Return the places of the tokens behind which a number with commas goes on.
 
     Digits are one number if no comma is between some of them, as in `seven, seven three nine`, or
-    if they are many and neither count nor go on to another number. Tokens are words with the
-    punctuation before and behind them, `others` the words of other numbers.
+    if they are many, neither only rise nor only fall, and do not go on to another number or to what
+    they count. Tokens are words with the punctuation before and behind them, `others` the words of
+    other numbers.
     """
     codes: list[str] = []
     words = [word.lower() for _, word, _ in tokens]
@@ -66,10 +67,11 @@ def _is_number(run: re.Match[str], after: str, words: Sequence[str]) -> bool:
         return True
     if after == "n" and end != ".":
         return False
+    # Behind `two, three, two, five` may stand what is counted.
+    if end == " " and after not in ("", "e"):
+        return False
     if re.search("[ti]", read):
-        is_apart = end != " " or after in ("", "e")
-        return is_apart and bool(before or (read[0] == "w" and "t" not in read))
-    digits = [_DIGITS[word] for word in words]
-    steps = {two - one for one, two in pairwise(digits)}
-    counts = len(steps) == 1 and steps != {0}
-    return len(groups) + (before == "f,") >= _LEAST_ALONE and not counts
+        return bool(before or (read[0] == "w" and "t" not in read))
+    pairs = [*pairwise(_DIGITS[word] for word in words)]
+    is_list = all(one < two for one, two in pairs) or all(one > two for one, two in pairs)
+    return len(groups) + (before == "f,") >= _LEAST_ALONE and not is_list

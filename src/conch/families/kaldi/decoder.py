@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.checks import UnfitModelError, plain_text
 from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
 from conch.component.parameters import DeviceConfig
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
@@ -31,6 +32,8 @@ _PIECE = 4_000
 """Samples of a recording in a call of Vosk, as in its examples: after each it looks for the end of
 an utterance."""
 _MFCC = "mfcc.conf"
+_TEXTS = (".conf", ".txt", ".int")
+"""Suffixes of text files."""
 
 
 class Alternative(NamedTuple):
@@ -203,16 +206,18 @@ class KaldiStreamingDecoderConfig(KaldiDecoderConfig):
 
 @contextmanager
 def _without_noise(folder: Path) -> Iterator[Path]:
-    """Yield a folder of links to a model without its noise, which makes other texts each time."""
+    """Yield a model whose texts Vosk can read, without noise, which makes other texts each time."""
     with TemporaryDirectory() as made:
         target = Path(made)
-        for path in folder.absolute().iterdir():
-            if path.name != "conf":
-                (target / path.name).symlink_to(path)
-        (target / "conf").mkdir()
-        for path in (folder.absolute() / "conf").iterdir():
-            if path.name != _MFCC:
-                (target / "conf" / path.name).symlink_to(path)
-        settings = (folder / "conf" / _MFCC).read_text("utf-8", "replace")
-        (target / "conf" / _MFCC).write_text(f"{settings}\n--dither=0\n", "utf-8")
+        for parent, _, names in os.walk(folder.absolute(), followlinks=True):
+            inside = target / Path(parent).relative_to(folder.absolute())
+            inside.mkdir(exist_ok=True)
+            for name in names:
+                path = Path(parent, name)
+                if path.suffix in _TEXTS:
+                    (inside / name).write_bytes(plain_text(path))
+                else:
+                    (inside / name).symlink_to(path)
+        with (target / "conf" / _MFCC).open("a") as settings:
+            settings.write("\n--dither=0\n")
         yield target

@@ -4,7 +4,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from conch.catalogue.checks import ModelSummary, UnfitModelError, readable, size_of
+from conch.catalogue.checks import ModelSummary, UnfitModelError, read_text, readable, size_of
 from conch.packaged import install
 
 _NEEDED = ("am/final.mdl", "conf/mfcc.conf", "conf/model.conf")
@@ -37,7 +37,7 @@ def check_kaldi(folder: Path) -> ModelSummary:
         )
     if not find_spec("vosk"):
         raise UnfitModelError(f"it needs the package vosk: {install('kaldi')}")
-    match = _FILTERS.search((folder / "conf/mfcc.conf").read_text("utf-8", "replace"))
+    match = _FILTERS.search(read_text(folder / "conf/mfcc.conf"))
     return ModelSummary(
         None,
         size_of(folder),

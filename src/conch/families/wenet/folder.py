@@ -268,7 +268,7 @@ def _decoder(path: Path, wanted: str) -> GraphHeader:
 def _tokens(path: Path, size: int | None, part: str) -> tuple[str, ...]:
     """Return the symbols of `size` units; None for any number."""
     if size is None:
-        size = sum(bool(line.strip()) for line in path.read_text("utf-8", "replace").split("\n"))
+        size = sum(bool(line.strip()) for line in path.read_bytes().split(b"\n"))
     tokens = read_tokens(path, size, part)
     check_distinct(tokens, path.name)
     return tokens

