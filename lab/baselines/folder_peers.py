@@ -65,6 +65,8 @@ def peer_of(
     recognizer = recognizer_of(model_kind, folder, beam_size, is_live=is_live)
     if hasattr(recognizer, "is_ready"):
         tail_s = _TAIL_S.get(model_kind, _USUAL_TAIL_S)
+        if model_kind == "transducer" and (live := read_transducer(folder).live):
+            tail_s *= not live.takes_rest
         return lambda waveform: _streamed(recognizer, waveform, step or len(waveform), tail_s)
     return lambda waveform: _whole(recognizer, waveform)
 
@@ -81,7 +83,7 @@ def recognizer_of(
         shared |= {name: str(path) for name, path in transducer.parts.items()}
         shared |= {"max_active_paths": beam_size}
         shared["decoding_method"] = "modified_beam_search" if beam_size > 1 else "greedy_search"
-        if transducer.encoder.is_live:
+        if is_live or transducer.encoder.is_live:
             return online.from_transducer(**shared, temperature_scale=1.0)
         name = "nemo_transducer" if transducer.lstm else "transducer"
         return offline.from_transducer(**shared, model_type=name)

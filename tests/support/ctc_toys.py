@@ -122,7 +122,7 @@ def nemo(folder: Path, seed: int = 0, normalize_type: str = "per_feature") -> Pa
     return folder
 
 
-def nemo_live(folder: Path, seed: int = 0) -> Path:
+def nemo_live(folder: Path, seed: int = 0, normalize_type: str = "NA") -> Path:
     """Write a folder of NeMo's for live audio, and return it."""
     nemo(folder, seed, "")
     (folder / "model.onnx").unlink()
@@ -134,6 +134,8 @@ def nemo_live(folder: Path, seed: int = 0) -> Path:
     channel = graph.takes("cache_last_channel", "C", layers, left, SIZE)
     time = graph.takes("cache_last_time", "D", layers, SIZE, kernel)
     count = graph.takes("cache_last_channel_len", "E", elem_type=TensorProto.INT64)
+    if normalize_type != "NA":
+        x = graph.op("Sub", x, scalar(graph, 8.0))
     heard = toy.heard(graph.op("Transpose", x, perm=[0, 2, 1]), frames)
     counted = graph.op("Cast", graph.op("Unsqueeze", count, graph.ints(1)), to=TensorProto.FLOAT)
     said = toy.said(
@@ -157,7 +159,7 @@ def nemo_live(folder: Path, seed: int = 0) -> Path:
         model_type="EncDecHybridRNNTCTCBPEModel",
         vocab_size=UNITS - 1,
         subsampling_factor=4,
-        normalize_type="NA",
+        normalize_type=normalize_type,
         window_size=window,
         chunk_shift=4 * frames,
         **{

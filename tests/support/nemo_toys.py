@@ -1,6 +1,8 @@
 """Folders of NeMo's transducers as sherpa-onnx exports them, with random weights."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from onnx import TensorProto
@@ -9,6 +11,9 @@ from transducer_toys import Toy, scalar
 MELS, SIZE, HIDDEN, LAYERS, UNITS = 80, 32, 24, 2, 40
 """The last unit is the blank."""
 DURATIONS = 5
+UNIFIED = {"left": 70, "chunk": 2, "right": 5}
+"""Frames of output in a window, as in a published model."""
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 WINDOW, SHIFT = 25, 16
 _KEPT, _KERNEL = 6, 4
 _SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", "ing"]
@@ -23,6 +28,14 @@ def rnnt(folder: Path, seed: int = 0) -> Path:
 def tdt(folder: Path, seed: int = 0) -> Path:
     """Write a folder for recordings whose joiner says how far to go on, and return it."""
     return _offline(folder, seed, DURATIONS, "https://huggingface.co/nvidia/parakeet-tdt-toy")
+
+
+def unified(folder: Path, seed: int = 0) -> Path:
+    """Write a folder that hears live audio in windows, and return it."""
+    frames = {f"{part}_encoder_frames": num for part, num in UNIFIED.items()}
+    frames |= {f"{part}_feature_frames": 8 * num for part, num in UNIFIED.items()}
+    known = {"streaming_model_type": "nemo_parakeet_unified_streaming", "buffered_streaming": 1}
+    return _offline(folder, seed, 0, "https://huggingface.co/nvidia/toy", {**known, **frames})
 
 
 def streaming(folder: Path, seed: int = 0) -> Path:
@@ -65,7 +78,7 @@ def streaming(folder: Path, seed: int = 0) -> Path:
         cache_last_time_dim2=SIZE,
         cache_last_time_dim3=_KERNEL,
     )
-    return _with_the_rest(folder, seed, 0)
+    return _with_the_rest(folder, seed, 0, _NOTHING)
 
 
 def _metadata(normalize_type: str, url: str) -> dict[str, object]:
@@ -97,7 +110,13 @@ def _heard(toy: Toy, x: str, num_frames: int | None = None) -> str:
     return graph.op("Tanh", toy.projected(joined, SIZE, 8 * MELS, scale=2.0))
 
 
-def _offline(folder: Path, seed: int, durations: int, url: str) -> Path:
+def _offline(
+    folder: Path,
+    seed: int,
+    durations: int,
+    url: str,
+    more: Mapping[str, object] = _NOTHING,
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     toy = Toy(seed)
     graph = toy.graph
@@ -106,11 +125,11 @@ def _offline(folder: Path, seed: int, durations: int, url: str) -> Path:
     last = graph.op("Transpose", _heard(toy, x), perm=[0, 2, 1])
     graph.gives(last, "outputs", "a_0", SIZE, "o_2")
     graph.gives(graph.op("Div", lens, graph.ints(8)), "encoded_lengths", "l_0", **_LENS)
-    toy.save(folder / "encoder.onnx", **_metadata("per_feature", url))
-    return _with_the_rest(folder, seed, durations)
+    toy.save(folder / "encoder.onnx", **_metadata("per_feature", url), **more)
+    return _with_the_rest(folder, seed, durations, more)
 
 
-def _with_the_rest(folder: Path, seed: int, durations: int) -> Path:
+def _with_the_rest(folder: Path, seed: int, durations: int, metadata: Mapping[str, object]) -> Path:
     toy = Toy(seed + 1)
     graph = toy.graph
     y = graph.takes("targets", "y_0", "y_1", elem_type=TensorProto.INT32)
@@ -127,7 +146,7 @@ def _with_the_rest(folder: Path, seed: int, durations: int) -> Path:
     graph.gives(lens, "prednet_lengths", "n_0", elem_type=TensorProto.INT32)
     graph.gives(new_h, "states", LAYERS, "s_1", HIDDEN)
     graph.gives(new_c, "74", LAYERS, "s_1", HIDDEN)
-    toy.save(folder / "decoder.onnx")
+    toy.save(folder / "decoder.onnx", **metadata)
 
     toy = Toy(seed + 2)
     graph = toy.graph

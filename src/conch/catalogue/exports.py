@@ -1,5 +1,6 @@
 """The files of exported models: networks and their headers, tokens, and what an encoder keeps."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -36,6 +37,8 @@ _SETTINGS = {
 """How the features are computed, besides the number of filters."""
 _WHOLE = 100_000
 """Frames of the one chunk of a recording."""
+WINDOWS = "nemo_parakeet_unified_streaming"
+"""The `streaming_model_type` of an encoder whose chunks reach into the audio on both sides."""
 NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
 
 
@@ -186,14 +189,15 @@ class AcousticEncoder:
     features: Features = "kaldi"
     num_mels: int = 80
     is_normalised: bool = False
-    """Whether each feature is normalised over the whole recording."""
+    """Whether each feature is normalised: over the whole recording, or over each chunk."""
     takes_batches: bool
     states: tuple[State, ...] = ()
-    """Empty for an encoder of whole recordings."""
     chunk: int = 0
-    """Feature frames that one run of a streaming encoder reads."""
+    """Feature frames that one run of a streaming encoder reads; 0 for one of whole recordings."""
     shift: int = 0
     """Feature frames from one run to the next."""
+    before: int = 0
+    """Feature frames of a chunk that runs before have written, for an encoder without states."""
     left: int = 0
     """Frames of output before a chunk that its attention sees, if the caller masks them."""
     subsampling: int = 4
@@ -205,7 +209,7 @@ class AcousticEncoder:
 
     @property
     def is_live(self) -> bool:
-        return bool(self.states)
+        return bool(self.chunk)
 
     @property
     def takes(self) -> str:
@@ -221,13 +225,22 @@ class AcousticEncoder:
         text = _SETTINGS[self.features]
         if self.frames_last and not self.is_live:
             text = text.replace("hann", "povey").replace("8000", "7600")
-        whole = "; mean 0 and variance 1 over the recording"
-        return f"{text}{whole}" if self.is_normalised else text
+        of = "chunk" if self.is_live else "recording"
+        return f"{text}; mean 0 and variance 1 over the {of}" if self.is_normalised else text
 
     @property
-    def window(self) -> int:
-        """Feature frames of one frame of a chunk's output."""
-        return self.chunk - self.shift + self.subsampling
+    def least(self) -> int:
+        """Feature frames of the shortest chunk, where the last one may be shorter."""
+        return self.before + 1 if self.before else self.chunk - self.shift + self.subsampling
+
+    def written(self, length: int) -> slice:
+        """Return which frames of output a chunk of so many feature frames completes."""
+        if self.before:
+            first, new = self.before // self.subsampling, min(self.shift, length - self.before)
+            return slice(first, first + math.ceil(new / self.subsampling))
+        if length == self.chunk:
+            return slice(None)
+        return slice((length - self.least) // self.subsampling + 1)
 
 
 def read_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
@@ -279,12 +292,8 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     if more:
         raise UnfitModelError(f"its {path.name} takes {', '.join(more)} too, which is not known")
     lacking = {"length", *NEMO_STATES} - {*names}
-    if lacking or encoder.is_normalised:
-        raise UnfitModelError(
-            f"its {path.name} takes no {', '.join(sorted(lacking))}"
-            if lacking
-            else f"its {path.name} takes normalised features, which live audio has not"
-        )
+    if lacking:
+        raise UnfitModelError(f"its {path.name} takes no {', '.join(sorted(lacking))}")
     sizes = {
         name: [whole_number(header, path, f"{name}_dim{axis}") for axis in (1, 2, 3)]
         for name in NEMO_STATES[:2]
@@ -299,6 +308,20 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
         chunk=whole_number(header, path, "window_size"),
         shift=whole_number(header, path, "chunk_shift"),
     )
+
+
+def in_windows(encoder: AcousticEncoder) -> AcousticEncoder | None:
+    """Return the encoder for live audio of one of whole recordings; None if it is for these alone.
+
+    It hears each chunk with the audio before and behind it, as sherpa-onnx runs Parakeet unified.
+    """
+    header, path = encoder.header, encoder.path
+    if header.metadata.get("streaming_model_type") != WINDOWS:
+        return None
+    left, shift, right = (
+        whole_number(header, path, f"{part}_feature_frames") for part in ("left", "chunk", "right")
+    )
+    return replace(encoder, chunk=left + shift + right, shift=shift, before=left, takes_rest=True)
 
 
 def with_caches(encoder: AcousticEncoder, attention: str, convolution: str) -> AcousticEncoder:

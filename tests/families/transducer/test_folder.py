@@ -14,7 +14,7 @@ from onnx_metadata import change_metadata
 from conch.catalogue.checks import ModelSummary, UnfitModelError
 from conch.families.transducer.folder import check_transducer, read_transducer
 
-NEMO = ("rnnt", "tdt", "streaming")
+NEMO = ("rnnt", "tdt", "streaming", "unified")
 
 
 @pytest.fixture
@@ -64,9 +64,10 @@ def test_what_folders_of_nemo_are(tmp_path):
         "transducer (NeMo RNN-T)",
         "transducer (NeMo TDT)",
         "transducer (NeMo RNN-T)",
+        "transducer (NeMo RNN-T)",
     ]
     assert {item.features for item in found.values()} == {"80 mel filters of NeMo, every 10 ms"}
-    assert [item.is_live for item in found.values()] == [False, False, True]
+    assert [item.is_live for item in found.values()] == [False, False, True, True]
     live = read_transducer(folders["streaming"])
     assert (live.encoder.chunk, live.encoder.shift) == (25, 16)
     assert (live.blank, live.frame_s) == (39, 0.08)
@@ -81,11 +82,7 @@ def test_what_folders_of_nemo_are(tmp_path):
         ("rnnt", {"vocab_size": "30"}, r"joiner\.onnx writes 40 units, and its encoder\.onnx sa"),
         ("tdt", {"vocab_size": "44"}, r"joiner\.onnx writes 45 units and durations, and its enc"),
         ("rnnt", {"pred_rnn_layers": ""}, "have no number 'pred_rnn_layers'"),
-        (
-            "streaming",
-            {"normalize_type": "per_feature"},
-            "takes normalised features, which live audio has not",
-        ),
+        ("unified", {"right_feature_frames": "0"}, "have no number 'right_feature_frames'"),
         ("streaming", {"cache_last_time_dim2": ""}, "have no number 'cache_last_time_dim2'"),
     ],
 )

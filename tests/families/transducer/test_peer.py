@@ -9,9 +9,9 @@ from lab.baselines.folder_peers import peer_of
 
 BEAM_SIZES = (1, 4)
 STEP = 10_240
-RECORDINGS = ("offline", "rnnt", "tdt")
-"""Kinds that hear no live audio."""
-NEMO = {"rnnt": 5, "tdt": 3, "streaming": 5}
+RECORDINGS = ("offline", "rnnt", "tdt", "unified")
+"""Kinds that do not hear recordings as live audio."""
+NEMO = {"rnnt": 5, "tdt": 3, "streaming": 5, "unified": 5}
 """Kinds of NeMo's, and a seed with which their texts are lively."""
 
 
@@ -36,3 +36,12 @@ def test_both_write_the_same(tmp_path, waveforms, kind, beam_size):
     if kind not in RECORDINGS:
         streams = live("transducer", folder, waveforms, STEP, [beam_size])[beam_size]
         assert [text_of(item) for item in streams] == texts
+
+
+def test_live_audio_in_windows_is_written_the_same(tmp_path, waveforms):
+    folder = nemo_toys.unified(tmp_path, seed=5)
+    peer = peer_of("transducer", folder, step=STEP, is_live=True)
+    texts = [text_of(item) for item in live("transducer", folder, waveforms, STEP)[1]]
+    assert texts == [peer(item).text for item in waveforms]
+    assert len(" ".join(texts).split()) > 15
+    assert texts != [text_of(item) for item in recorded("transducer", folder, waveforms)[1]]

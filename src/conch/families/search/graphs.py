@@ -109,8 +109,8 @@ class States:
 def joined(states: Sequence[States]) -> tuple[Array, ...]:
     """Return the states of several streams as one batch; of those of a whole batch no copy."""
     first = states[0]
-    is_whole = first.arrays[0].shape[first.axes[0]] == len(states)
-    if is_whole and all(
+    sizes = {item.shape[axis] for item, axis in zip(first.arrays, first.axes, strict=True)}
+    if sizes <= {len(states)} and all(
         item.arrays is first.arrays and item.row == row for row, item in enumerate(states)
     ):
         return first.arrays
@@ -175,22 +175,18 @@ class EncoderGraph:
             item.name: np.asarray(array[0]) if item.is_bare else array
             for item, array in zip(known, before, strict=True)
         }
-        lens = [len(item) for item in chunks]
-        feed |= {
-            self._inputs[0]: self._arranged(self._stacked(chunks)),
-            **self._further(lens, feed),
-        }
+        x = self._stacked(chunks)
+        # An encoder whose chunks are wider than what they complete hears zeros as audio.
+        lens = [x.shape[1] if self.encoder.before else len(item) for item in chunks]
+        feed |= {self._inputs[0]: self._arranged(x), **self._further(lens, feed)}
         out, *new = self.run(feed)
         kept = iter(new)
         after = tuple(
             array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
             for item, array in zip(known, before, strict=True)
         )
-        frames = [*self._frames_of(out)]
-        for row, length in enumerate(lens):
-            if length < self.encoder.chunk:
-                num_frames = (length - self.encoder.window) // self.encoder.subsampling + 1
-                frames[row] = frames[row][:num_frames]
+        rows = zip(self._frames_of(out), chunks, strict=True)
+        frames = [row[self.encoder.written(len(item))] for row, item in rows]
         return frames, [States(after, states[0].axes, row) for row in range(len(states))]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
@@ -218,13 +214,17 @@ class EncoderGraph:
         return outputs
 
     def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:
-        """Return chunks as a batch; where an encoder asks for their lengths, with zeros behind."""
-        if "chunk_lens" not in self._inputs:
-            return np.stack(chunks)
-        x = np.zeros((len(chunks), self.encoder.chunk, self.encoder.num_mels), np.float32)
-        for row, item in enumerate(chunks):
-            x[row, : len(item)] = item
-        return x
+        """Return chunks as a batch, with zeros behind a short one where the encoder takes these."""
+        if "chunk_lens" not in self._inputs and not self.encoder.before:
+            x = np.stack(chunks)
+        else:
+            x = np.zeros((len(chunks), self.encoder.chunk, self.encoder.num_mels), np.float32)
+            for row, item in enumerate(chunks):
+                x[row, : len(item)] = item
+        if not self.encoder.is_normalised:
+            return x
+        # With caches as NeMo's `online_normalization`, in windows as sherpa-onnx.
+        return _normalised(x, is_sample=bool(self.encoder.states))
 
     def _frames_of(self, out: FloatArray) -> FloatArray:
         """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
@@ -278,7 +278,13 @@ def features_of(encoder: AcousticEncoder, waveform: FloatArray) -> FloatArray:
         return waveform.astype(np.float32, copy=False)[:, None]
     if encoder.features != "nemo" or not encoder.is_normalised:
         return fbank_of(encoder).whole(waveform)
-    # NeMo's `per_feature`: each filter has mean 0 and deviation 1 in a recording.
-    log = np.log(fbank_of(encoder, has_log=False).whole(waveform) + np.float32(_GUARD))
-    normalised = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
-    return np.asarray(normalised, np.float32)
+    return _normalised(
+        np.log(fbank_of(encoder, has_log=False).whole(waveform) + np.float32(_GUARD))
+    )
+
+
+def _normalised(log: FloatArray, *, is_sample: bool = False) -> FloatArray:
+    """Return features with mean 0 and deviation 1 of each filter: NeMo's `per_feature`."""
+    centred = log - log.mean(axis=-2, keepdims=True)
+    deviation = log.std(axis=-2, ddof=int(is_sample), keepdims=True)
+    return np.asarray(centred / (deviation + _LEAST_DEVIATION), np.float32)

@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from conch.catalogue.exports import AcousticEncoder
 from conch.catalogue.onnx_header import INT32
 from conch.component import FloatArray, log_softmax
 from conch.component.onnx import open_network
@@ -42,8 +43,8 @@ def opened_part(model: Transducer, part: str, threads: int) -> onnxruntime.Infer
     return open_network(f"the {part} of a transducer", model.parts[part], threads)
 
 
-def opened_encoder(model: Transducer, threads: int) -> EncoderGraph:
-    return EncoderGraph(model.encoder, "the encoder of a transducer", threads)
+def opened_encoder(encoder: AcousticEncoder, threads: int) -> EncoderGraph:
+    return EncoderGraph(encoder, "the encoder of a transducer", threads)
 
 
 class Predictor(Protocol):
@@ -246,7 +247,7 @@ def _runs(call: Callable[[], object]) -> bool:
 
 class TransducerEncoder(RecordingEncoder):
     def __init__(self, config: RecordingsConfig) -> None:
-        graph = opened_encoder(opened_folder(config), config.threads)
+        graph = opened_encoder(opened_folder(config).encoder, config.threads)
         super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
 
 
@@ -255,5 +256,5 @@ class TransducerStreamingEncoder(LiveEncoder):
 
     def __init__(self, config: LiveConfig) -> None:
         model = opened_folder(config)
-        graph = opened_encoder(model, config.threads) if model.encoder.is_live else None
+        graph = opened_encoder(model.live, config.threads) if model.live else None
         super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)
