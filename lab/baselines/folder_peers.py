@@ -51,12 +51,18 @@ Peer = Callable[[FloatArray], PeerResult]
 
 
 def peer_of(
-    model_kind: str, folder: Path, beam_size: int = 1, step: int = 0, *, is_live: bool = False
+    model_kind: str,
+    folder: Path,
+    beam_size: int = 1,
+    step: int = 0,
+    *,
+    is_live: bool = False,
+    language: str = "",
 ) -> Peer | None:
     """Return who hears with a folder; None if no peer has this search.
 
     A beam of 1 is the greedy search, and a step of 0 sends all audio at once. `is_live` chooses the
-    network of live audio where there are two.
+    network of live audio where there are two. `language` is for a model with prompts.
     """
     if beam_size > 1 and model_kind != "transducer":
         return None
@@ -67,7 +73,9 @@ def peer_of(
         tail_s = _TAIL_S.get(model_kind, _USUAL_TAIL_S)
         if model_kind == "transducer" and (live := read_transducer(folder).live):
             tail_s *= not live.takes_rest
-        return lambda waveform: _streamed(recognizer, waveform, step or len(waveform), tail_s)
+        return lambda waveform: _streamed(
+            recognizer, waveform, step or len(waveform), tail_s, language
+        )
     return lambda waveform: _whole(recognizer, waveform)
 
 
@@ -117,8 +125,11 @@ def _whole(recognizer: Any, waveform: FloatArray) -> PeerResult:
     )
 
 
-def _streamed(recognizer: Any, waveform: FloatArray, step: int, tail_s: float) -> PeerResult:
+def _streamed(
+    recognizer: Any, waveform: FloatArray, step: int, tail_s: float, language: str
+) -> PeerResult:
     stream = recognizer.create_stream()
+    stream.set_option("language", language)
     tail = np.zeros(round(tail_s * SAMPLE_RATE), np.float32)
     for piece in (*np.split(waveform, range(step, len(waveform), step)), tail):
         stream.accept_waveform(SAMPLE_RATE, piece)

@@ -1,6 +1,7 @@
 """Folders of NeMo's transducers as sherpa-onnx exports them, with random weights."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,9 +14,13 @@ MELS, SIZE, HIDDEN, LAYERS, UNITS = 80, 32, 24, 2, 40
 DURATIONS = 5
 UNIFIED = {"left": 70, "chunk": 2, "right": 5}
 """Frames of output in a window, as in a published model."""
+PROMPTS = {"auto": 101, "en": 0, "en-GB": 1, "en-US": 0, "ja-JP": 10, "zh-CN": 4, "zh-TW": 5}
+_NO_PROMPTS: Mapping[str, int] = MappingProxyType({})
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 WINDOW, SHIFT = 25, 16
 _KEPT, _KERNEL = 6, 4
+TAGS = ("<en-US>", "<ja>")
+"""Units that are no text."""
 _SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", "ing"]
 _LENS = {"elem_type": TensorProto.INT64}
 
@@ -38,7 +43,12 @@ def unified(folder: Path, seed: int = 0) -> Path:
     return _offline(folder, seed, 0, "https://huggingface.co/nvidia/toy", {**known, **frames})
 
 
-def streaming(folder: Path, seed: int = 0) -> Path:
+def prompted(folder: Path, seed: int = 0) -> Path:
+    """Write a folder like `streaming` whose encoder is told a language, and return it."""
+    return streaming(folder, seed, PROMPTS)
+
+
+def streaming(folder: Path, seed: int = 0, prompts: Mapping[str, int] = _NO_PROMPTS) -> Path:
     """Write a folder for live audio, whose encoder keeps caches, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     toy = Toy(seed)
@@ -54,6 +64,7 @@ def streaming(folder: Path, seed: int = 0) -> Path:
         toy.projected(toy.mean(channel, 1, 2), SIZE, scale=2.0),
         toy.projected(toy.mean(time, 1, 3), SIZE, scale=2.0),
         graph.op("Sin", toy.projected(count, SIZE, 1, scale=0.3)),
+        *([_prompt(toy)] if prompts else []),
     )
     last = graph.op("Transpose", said, perm=[0, 2, 1])
     graph.gives(last, "outputs", "a_0", SIZE, SHIFT // 8)
@@ -77,8 +88,14 @@ def streaming(folder: Path, seed: int = 0) -> Path:
         cache_last_time_dim1=LAYERS,
         cache_last_time_dim2=SIZE,
         cache_last_time_dim3=_KERNEL,
+        **({"prompt_dictionary": json.dumps(prompts), "auto_prompt_id": 101} if prompts else {}),
     )
-    return _with_the_rest(folder, seed, 0, _NOTHING)
+    return _with_the_rest(folder, seed, tags=TAGS if prompts else ())
+
+
+def _prompt(toy: Toy) -> str:
+    index = toy.graph.takes("prompt_index", "p_0", **_LENS)
+    return toy.graph.op("Gather", toy.weight(128, SIZE, scale=8.0), index, axis=0)
 
 
 def _metadata(normalize_type: str, url: str) -> dict[str, object]:
@@ -129,7 +146,13 @@ def _offline(
     return _with_the_rest(folder, seed, durations, more)
 
 
-def _with_the_rest(folder: Path, seed: int, durations: int, metadata: Mapping[str, object]) -> Path:
+def _with_the_rest(
+    folder: Path,
+    seed: int,
+    durations: int = 0,
+    metadata: Mapping[str, object] = _NOTHING,
+    tags: Sequence[str] = (),
+) -> Path:
     toy = Toy(seed + 1)
     graph = toy.graph
     y = graph.takes("targets", "y_0", "y_1", elem_type=TensorProto.INT32)
@@ -167,8 +190,8 @@ def _with_the_rest(folder: Path, seed: int, durations: int, metadata: Mapping[st
     toy.save(folder / "joiner.onnx")
 
     beginnings = [f"▁{text}" for text in _SYLLABLES]
-    others = [chr(97 + n) for n in range(UNITS - 2 - 2 * len(_SYLLABLES))]
-    symbols = ["<unk>", *beginnings, *_SYLLABLES, *others, "<blk>"]
+    others = [chr(97 + n) for n in range(UNITS - 2 - 2 * len(_SYLLABLES) - len(tags))]
+    symbols = ["<unk>", *beginnings, *_SYLLABLES, *others, *tags, "<blk>"]
     lines = [f"{text} {number}\n" for number, text in enumerate(symbols)]
     (folder / "tokens.txt").write_text("".join(lines), "utf-8")
     return folder

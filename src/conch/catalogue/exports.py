@@ -1,10 +1,11 @@
 """The files of exported models: networks and their headers, tokens, and what an encoder keeps."""
 
+import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -12,6 +13,7 @@ from typing import Literal
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.onnx_header import FLOAT16, GraphHeader, Value, read_header
 from conch.wire.errors import ConfigError
+from conch.wire.languages import code_of
 
 PRECISIONS = ("float32", "int8")
 BLANKS = ("<blk>", "<blank>", "<eps>")
@@ -39,6 +41,7 @@ _WHOLE = 100_000
 """Frames of the one chunk of a recording."""
 WINDOWS = "nemo_parakeet_unified_streaming"
 """The `streaming_model_type` of an encoder whose chunks reach into the audio on both sides."""
+PROMPT = "prompt_index"
 NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
 
 
@@ -176,8 +179,15 @@ class State:
     """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
     start: int = 0
     """Its value before the first chunk."""
+    is_fixed: bool = False
+    """Whether it stays as it began."""
     is_bare: bool = False
     """Whether the encoder, which hears one stream alone, takes it without its first axis."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the encoder gives its next value."""
+        return not (self.counts or self.is_fixed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +214,8 @@ class AcousticEncoder:
     """Feature frames, or samples, of a frame of output."""
     takes_rest: bool = False
     """Whether the last chunk may be shorter, so that no silence is heard behind the audio."""
+    prompts: Mapping[str, int] = field(default_factory=dict)
+    """Value of the state `PROMPT` by language, `auto` among them; empty for most encoders."""
     frames_last: bool = False
     """Whether its output is `[N, size, frames]`: that for a joiner of NeMo."""
 
@@ -286,7 +298,7 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
         subsampling=whole_number(header, path, "subsampling_factor"),
     )
     names = [item.name for item in header.inputs[1:]]
-    more = sorted({*names} - {"length", *NEMO_STATES})
+    more = sorted({*names} - {"length", *NEMO_STATES, PROMPT})
     if len(header.outputs) < 3 and len(names) == 1:
         return encoder
     if more:
@@ -300,14 +312,38 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     }
     return replace(
         encoder,
+        prompts=_prompts(path, header) if PROMPT in names else {},
         states=tuple(
-            State(item.name, item.element_type, (1, *sizes.get(item.name, ())), 0)
+            State(
+                item.name,
+                item.element_type,
+                (1, *sizes.get(item.name, ())),
+                0,
+                is_fixed=item.name == PROMPT,
+            )
             for item in header.inputs
-            if item.name in NEMO_STATES
+            if item.name in (*NEMO_STATES, PROMPT)
         ),
         chunk=whole_number(header, path, "window_size"),
         shift=whole_number(header, path, "chunk_shift"),
     )
+
+
+def _prompts(path: Path, header: GraphHeader) -> dict[str, int]:
+    """Return the prompt of each language; a code without a region before those with one."""
+    prompts: dict[str, int] = {}
+    try:
+        entries = json.loads(header.metadata.get("prompt_dictionary", ""))
+        for tag in sorted(entries, key=lambda tag: (len(tag), tag)):
+            prompts.setdefault(code_of(tag), int(entries[tag]))
+    except (AttributeError, TypeError, ValueError):
+        prompts = {}
+    if "auto" not in prompts:
+        raise UnfitModelError(
+            f"the metadata of its {path.name} have no prompt_dictionary with auto, as an export "
+            "has it"
+        )
+    return prompts
 
 
 def in_windows(encoder: AcousticEncoder) -> AcousticEncoder | None:

@@ -15,6 +15,8 @@ from conch.wire.joining import has_unspaced, is_within_word, joined_text
 
 UNKNOWN = "<unk>"
 _SPACE = "▁"
+_CONTROL = re.compile(r"<unk>|<[a-z]{2,3}(-[A-Z]{2})?>|<EO[UB]>")
+"""What writes nothing: besides an unknown unit, NeMo's tags of languages, and of ends of speech."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _BYTE_BPE = range(0x180, 0x1C0)
 """Code points of the last characters of byte BPE."""
@@ -158,7 +160,7 @@ class WrittenUnits:
     @staticmethod
     def _content(text: str, *, is_byte_bpe: bool) -> bytes:
         """Return the UTF-8, or a part of it, that a symbol writes."""
-        if text == UNKNOWN:
+        if _CONTROL.fullmatch(text):
             return b""
         if match := _BYTE.fullmatch(text):
             return bytes.fromhex(match[1])

@@ -4,6 +4,7 @@ import nemo_toys
 import pytest
 import transducer_toys
 
+from conch.wire.errors import OptionError
 from lab.baselines.components import live, recorded, text_of, words_of
 from lab.baselines.folder_peers import peer_of
 
@@ -45,3 +46,19 @@ def test_live_audio_in_windows_is_written_the_same(tmp_path, waveforms):
     assert texts == [peer(item).text for item in waveforms]
     assert len(" ".join(texts).split()) > 15
     assert texts != [text_of(item) for item in recorded("transducer", folder, waveforms)[1]]
+
+
+def test_a_language_is_a_prompt_of_the_encoder(tmp_path, waveforms):
+    folder, found = nemo_toys.prompted(tmp_path, seed=5), {}
+    for language in ("auto", "en", "ja", "zh"):
+        peer = peer_of("transducer", folder, step=STEP, language=language)
+        expected = [peer(item) for item in waveforms]
+        streams = live("transducer", folder, waveforms, STEP, language=language)[1]
+        whole = recorded("transducer", folder, waveforms, language=language)[1]
+        assert [text_of(item) for item in whole] == [item.text for item in expected]
+        assert [text_of(item) for item in streams] == [item.text for item in expected]
+        found[language] = " ".join(item.text for item in expected)
+        assert "<" not in found[language] and len(found[language].split()) > 15
+    assert len({*found.values()}) == 4
+    with pytest.raises(OptionError, match="takes auto, en, ja, zh with this model; sent: 'de'"):
+        recorded("transducer", folder, waveforms, language="de")

@@ -96,6 +96,7 @@ def search_components(
     texts: tuple[TensorInfo, ...],
     package: WeightsPackage | None = None,
     parameters: Mapping[str, type] = MappingProxyType({}),
+    encoder_parameters: Mapping[str, type] = MappingProxyType({}),
 ) -> tuple[ComponentInfo, ...]:
     """Return encoder and decoder of segments, and those of live audio, in the order of `names`.
 
@@ -112,6 +113,7 @@ def search_components(
             step="encode",
             inputs=(SEGMENT,),
             outputs=encoded,
+            parameters=encoder_parameters,
             package=package,
         ),
         ComponentInfo(
@@ -131,6 +133,7 @@ def search_components(
             step="encode",
             inputs=(PIECE,),
             outputs=(*live_encoded, BEHIND),
+            parameters=encoder_parameters,
             is_stream=True,
             package=package,
         ),

@@ -105,6 +105,10 @@ class SearchFirstPass(FirstPass):
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
         return search_parameters(options)
 
+    def encoder_parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
+        """Return what the encoder takes with START."""
+        return {}
+
     async def hear(
         self,
         waveform: Array,
@@ -269,7 +273,8 @@ class SearchFirstPass(FirstPass):
         wanted = tuple(
             dict.fromkeys((self.frames, f"{self.frames}_lens", "behind_samples", *speech, *kept))
         )
-        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, sequence=position)
+        parameters = self.encoder_parameters(self._options) if position.starts else {}
+        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, parameters, position)
         frames = EncodedFrames.of(self.frames, outputs, waveform)
         behind_s = outputs["behind_samples"].numpy().item() / SAMPLE_RATE
         frame_s = sum(outputs[name].numpy().item() for name in kept) / SAMPLE_RATE

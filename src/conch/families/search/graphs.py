@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import AcousticEncoder, check_precision
+from conch.catalogue.exports import PROMPT, AcousticEncoder, check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component import Array, FloatArray
 from conch.component.kaldi_fbank import (
@@ -21,7 +21,8 @@ from conch.component.kaldi_fbank import (
 )
 from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig
-from conch.wire.errors import ConfigError
+from conch.wire.errors import ConfigError, OptionError
+from conch.wire.languages import known_to
 
 _LEAST_VARIANCE = _LEAST_DEVIATION = 1e-5
 _GUARD = 2.0**-24
@@ -134,17 +135,27 @@ class EncoderGraph:
         self._inputs = [item.name for item in header.inputs]
         self._lens_types = [TYPES.get(item.element_type, np.int64) for item in header.inputs[1:]]
         # In front of the states some give the number of frames.
-        given = sum(not item.counts for item in states)
+        given = sum(item.is_given for item in states)
         names = [item.name for item in header.outputs]
         self._outputs = [names[0], *names[len(names) - given :]]
         # A product of int8 depends on all rows of a batch, and equal requests must get equal
         # answers.
         self.is_one_by_one = header.is_int8 or not encoder.takes_batches
 
-    def new_states(self) -> States:
-        states = self.encoder.states
+    def new_states(self, language: str = "auto") -> States:
+        """Return the states of a new stream; `language` matters to an encoder with prompts."""
+        states, prompts = self.encoder.states, self.encoder.prompts
+        if prompts and language not in prompts:
+            known = known_to(sorted(prompts), language)
+            raise OptionError(
+                f"option 'language' takes {known} with this model; sent: {language!r:.40}"
+            )
         arrays = (
-            np.full(item.shape, item.start, TYPES.get(item.element_type, np.float32))
+            np.full(
+                item.shape,
+                prompts[language] if item.name == PROMPT else item.start,
+                TYPES.get(item.element_type, np.float32),
+            )
             for item in states
         )
         return States(tuple(arrays), tuple(item.axis for item in states), 0)
@@ -182,7 +193,9 @@ class EncoderGraph:
         out, *new = self.run(feed)
         kept = iter(new)
         after = tuple(
-            array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
+            (next(kept)[None] if item.is_bare else next(kept))
+            if item.is_given
+            else array + item.counts
             for item, array in zip(known, before, strict=True)
         )
         rows = zip(self._frames_of(out), chunks, strict=True)

@@ -19,14 +19,14 @@ sherpa-onnx's examples. The last chunk needs as many as it has."""
 
 
 class EncodedStream:
-    def __init__(self, graph: EncoderGraph) -> None:
+    def __init__(self, graph: EncoderGraph, language: str = "auto") -> None:
         self._encoder = graph.encoder
         self._fbank = fbank_of(graph.encoder)
         self._begun = -graph.encoder.before
         """Feature frames before the next chunk; negative if it begins before the audio."""
         self._samples = 0
         self._has_ended = False
-        self.states = graph.new_states()
+        self.states = graph.new_states(language)
 
     @property
     def behind_s(self) -> float:
@@ -199,6 +199,12 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
                 f"{self._model} takes whole recordings"
             )
         return super().__call__(rows)
+
+    def _stream(self, row: Row) -> EncodedStream:
+        stream = super()._stream(row)
+        if row.starts and self._graph:
+            stream.states = self._graph.new_states(row.parameters.get("language", "auto"))
+        return stream
 
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
         assert self._graph is not None

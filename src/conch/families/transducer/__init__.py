@@ -57,6 +57,7 @@ FAMILY = Family(
         ),
         _HYPOTHESES,
         PACKAGE,
+        encoder_parameters={"language": str},
     ),
     models=(
         ModelKind(

@@ -248,7 +248,11 @@ def _runs(call: Callable[[], object]) -> bool:
 class TransducerEncoder(RecordingEncoder):
     def __init__(self, config: RecordingsConfig) -> None:
         graph = opened_encoder(opened_folder(config).encoder, config.threads)
-        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
+        self._exported = ExportedEncoder(graph)
+        super().__init__(self._exported, FRAMES, config.max_padding, config.max_batch_s)
+
+    def encode(self, waveforms: Sequence[FloatArray], languages: Sequence[str]) -> list[FloatArray]:
+        return self._exported.encode(waveforms, languages)
 
 
 class TransducerStreamingEncoder(LiveEncoder):
