@@ -43,12 +43,22 @@ def unified(folder: Path, seed: int = 0) -> Path:
     return _offline(folder, seed, 0, "https://huggingface.co/nvidia/toy", {**known, **frames})
 
 
+def ending(folder: Path, seed: int = 0) -> Path:
+    """Write a folder like `streaming` with units that say that speech ends, and return it."""
+    return streaming(folder, seed, tags=("<EOU>", "<EOB>"))
+
+
 def prompted(folder: Path, seed: int = 0) -> Path:
     """Write a folder like `streaming` whose encoder is told a language, and return it."""
-    return streaming(folder, seed, PROMPTS)
+    return streaming(folder, seed, PROMPTS, TAGS)
 
 
-def streaming(folder: Path, seed: int = 0, prompts: Mapping[str, int] = _NO_PROMPTS) -> Path:
+def streaming(
+    folder: Path,
+    seed: int = 0,
+    prompts: Mapping[str, int] = _NO_PROMPTS,
+    tags: Sequence[str] = (),
+) -> Path:
     """Write a folder for live audio, whose encoder keeps caches, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     toy = Toy(seed)
@@ -90,7 +100,7 @@ def streaming(folder: Path, seed: int = 0, prompts: Mapping[str, int] = _NO_PROM
         cache_last_time_dim3=_KERNEL,
         **({"prompt_dictionary": json.dumps(prompts), "auto_prompt_id": 101} if prompts else {}),
     )
-    return _with_the_rest(folder, seed, tags=TAGS if prompts else ())
+    return _with_the_rest(folder, seed, tags=tags)
 
 
 def _prompt(toy: Toy) -> str:

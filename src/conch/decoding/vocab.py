@@ -14,6 +14,7 @@ from conch.wire.errors import ConfigError
 from conch.wire.joining import has_unspaced, is_within_word, joined_text
 
 UNKNOWN = "<unk>"
+END_OF_UTTERANCE = "<EOU>"
 _SPACE = "▁"
 _CONTROL = re.compile(r"<unk>|<[a-z]{2,3}(-[A-Z]{2})?>|<EO[UB]>")
 """What writes nothing: besides an unknown unit, NeMo's tags of languages, and of ends of speech."""
@@ -148,6 +149,8 @@ class WrittenUnits:
         # models, whose blank is the last unit.
         unknown = [unit for unit, text in enumerate(tokens) if text == UNKNOWN]
         self.silent = [blank] if blank else [blank, *unknown]
+        self.ends = {unit for unit, text in enumerate(tokens) if text == END_OF_UTTERANCE}
+        """Units that say that the speaker has finished."""
         letters = {letter for text in tokens for letter in text.replace(_SPACE, "")}
         is_bytes = is_byte_bpe(letters)
         self._bytes = [self._content(text, is_byte_bpe=is_bytes) for text in tokens]

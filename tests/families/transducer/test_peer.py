@@ -1,5 +1,7 @@
 """The same folder writes the same in sherpa-onnx, whose models these are, and here."""
 
+import re
+
 import nemo_toys
 import pytest
 import transducer_toys
@@ -62,3 +64,12 @@ def test_a_language_is_a_prompt_of_the_encoder(tmp_path, waveforms):
     assert len({*found.values()}) == 4
     with pytest.raises(OptionError, match="takes auto, en, ja, zh with this model; sent: 'de'"):
         recorded("transducer", folder, waveforms, language="de")
+
+
+def test_units_that_say_that_speech_ends_are_no_text(tmp_path, waveforms):
+    folder = nemo_toys.ending(tmp_path, seed=5)
+    peer = peer_of("transducer", folder, step=STEP)
+    expected = [peer(item).text for item in waveforms]
+    assert "<EOU>" in " ".join(expected) and "<EOB>" in " ".join(expected)
+    texts = [text_of(item) for item in live("transducer", folder, waveforms, STEP)[1]]
+    assert texts == [" ".join(re.sub("<EO[UB]>", "", item).split()) for item in expected]

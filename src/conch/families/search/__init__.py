@@ -78,6 +78,8 @@ def frames(name: str, *, is_live: bool = False) -> tuple[TensorInfo, ...]:
 
 
 SEGMENT = TensorInfo("waveform", "FP32", (-1,), "one segment, at most 40 s")
+ENDS_TURN = "ends_turn"
+"""Output of a decoder of live audio whose model says when the speaker has finished."""
 BEHIND = TensorInfo("behind_samples", "INT32", (1,), "samples whose frames come with a later chunk")
 PIECE = TensorInfo(
     "waveform",

@@ -29,6 +29,7 @@ TRANSDUCER = _TransducerRecogniser(*OFFLINE, frames=FRAMES)
 class TransducerFirstPass(SearchFirstPass):
     encoder, decoder = LIVE
     frames = FRAMES
+    says_end = True
 
     def encoder_parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
         return {"language": options.language}
