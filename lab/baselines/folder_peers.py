@@ -32,6 +32,11 @@ _CTC = {
     "zipformer2_ctc": "from_zipformer_ctc",
     "wenet_ctc": "from_wenet_ctc",
     "waveform": "from_omnilingual_asr_ctc",
+    "omnilingual-asr": "from_omnilingual_asr_ctc",
+    "medasr_ctc": "from_medasr_ctc",
+    "dolphin": "from_dolphin_ctc",
+    "telespeech_ctc": "from_telespeech_ctc",
+    "fire-red-asr-2-ctc": "from_fire_red_asr_ctc",
 }
 _TAG = re.compile(r"<\|[^|]*\|>")
 

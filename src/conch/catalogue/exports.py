@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.onnx_header import FLOAT16, GraphHeader, Value, read_header
@@ -19,24 +18,66 @@ PRECISIONS = ("float32", "int8")
 BLANKS = ("<blk>", "<blank>", "<eps>")
 TOKENS = "tokens.txt"
 _INT8, _HALF = re.compile(r"[._-](int8|quant|quantized)\b"), re.compile(r"[._-]fp16\b")
-Features = Literal["kaldi", "kaldi of 16 bits", "kaldi by default", "nemo", "waveform"]
-"""What an encoder takes: log-mel features of Kaldi with icefall's settings, from samples in [-1, 1]
-or in [-32768, 32767], as sherpa-onnx feeds WeNet's; those of 16 bits with Kaldi's own settings, as
-WeNet; those of NeMo; or the samples themselves."""
-_KALDI = (
-    "windows of 25 ms (povey) that are mirrored at the edges (snip_edges=false), filters from 20 "
-    "to 7600 Hz, no dither, samples in "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What a network hears: filter banks by Kaldi's code, with these settings."""
+
+    maker: str = "Kaldi"
+    is_16_bit: bool = True
+    """Whether samples are in [-32768, 32767], else in [-1, 1]."""
+    window: str = "povey"
+    window_ms: float = 25.0
+    snip_edges: bool = False
+    """Whether all windows are inside the audio, else those at its edges are mirrored."""
+    low: float = 20.0
+    high: float = 7600.0
+    """Hz of the first and the last filter."""
+    is_librosa: bool = False
+    """Whether the filters are those of Slaney."""
+    removes_mean: bool = True
+    is_narrow: bool = False
+    """Whether some filters are narrower than a bin of the transform."""
+    is_mfcc: bool = False
+    filters_first: bool = False
+    """Whether the network takes `[N, filters, frames]`."""
+
+    def takes(self, num: int) -> str:
+        kind = "cepstral coefficients" if self.is_mfcc else "mel filters"
+        return f"{num} {kind} of {self.maker}, every 10 ms"
+
+    @property
+    def settings(self) -> str:
+        """How the features are computed, besides their number, in words."""
+        edges = "inside the audio" if self.snip_edges else "that are mirrored at the edges"
+        slaney = " of Slaney" * self.is_librosa
+        kept = ", the mean not removed" * (not self.removes_mean)
+        samples = "[-32768, 32767]" if self.is_16_bit else "[-1, 1]"
+        return (
+            f"windows of {self.window_ms:g} ms ({self.window}) {edges} "
+            f"(snip_edges={str(self.snip_edges).lower()}), filters{slaney} from {self.low:g} to "
+            f"{self.high:g} Hz{kept}, no dither, samples in {samples}"
+        )
+
+
+KALDI = Features(is_16_bit=False)
+"""As icefall has them."""
+KALDI_OF_16_BITS = Features()
+"""As sherpa-onnx feeds WeNet's exports."""
+KALDI_BY_DEFAULT = Features(snip_edges=True, high=8000.0)
+NEMO = Features(
+    maker="NeMo",
+    is_16_bit=False,
+    window="hann",
+    low=0.0,
+    high=8000.0,
+    is_librosa=True,
+    removes_mean=False,
+    filters_first=True,
 )
-_SETTINGS = {
-    "kaldi": f"{_KALDI}[-1, 1]",
-    "kaldi of 16 bits": f"{_KALDI}[-32768, 32767]",
-    "kaldi by default": "windows of 25 ms (povey) inside the audio (snip_edges=true), filters from "
-    "20 to 8000 Hz, no dither, samples in [-32768, 32767]",
-    "nemo": "windows of 25 ms (hann) that are mirrored at the edges, filters of Slaney from 0 to "
-    "8000 Hz, the mean not removed, samples in [-1, 1]",
-    "waveform": "16 kHz, in [-1, 1]",
-}
-"""How the features are computed, besides the number of filters."""
+NEMO_TRANSDUCER = replace(NEMO, window="povey", high=7600.0)
+"""As sherpa-onnx has them for recordings."""
 _WHOLE = 100_000
 """Frames of the one chunk of a recording."""
 WINDOWS = "nemo_parakeet_unified_streaming"
@@ -196,10 +237,14 @@ class AcousticEncoder:
 
     path: Path
     header: GraphHeader
-    features: Features = "kaldi"
+    features: Features | None = KALDI
+    """None for the samples themselves, at 16 kHz in [-1, 1]."""
     num_mels: int = 80
     is_normalised: bool = False
     """Whether each feature is normalised: over the whole recording, or over each chunk."""
+    means: tuple[float, ...] = ()
+    """Of each feature, where all recordings have the same; so with `scales`."""
+    scales: tuple[float, ...] = ()
     takes_batches: bool
     states: tuple[State, ...] = ()
     chunk: int = 0
@@ -218,6 +263,8 @@ class AcousticEncoder:
     """Value of the state `PROMPT` by language, `auto` among them; empty for most encoders."""
     frames_last: bool = False
     """Whether its output is `[N, size, frames]`: that for a joiner of NeMo."""
+    frames_first: bool = False
+    """Whether its output is `[frames, N, size]`."""
 
     @property
     def is_live(self) -> bool:
@@ -226,17 +273,14 @@ class AcousticEncoder:
     @property
     def takes(self) -> str:
         """Input of the encoder, in words."""
-        if self.features == "waveform":
-            return "the waveform"
-        maker = "NeMo" if self.features == "nemo" else "Kaldi"
-        return f"{self.num_mels} mel filters of {maker}, every 10 ms"
+        return self.features.takes(self.num_mels) if self.features else "the waveform"
 
     @property
     def settings(self) -> str:
         """How the features are computed, in words."""
-        text = _SETTINGS[self.features]
-        if self.frames_last and not self.is_live:
-            text = text.replace("hann", "povey").replace("8000", "7600")
+        text = self.features.settings if self.features else "16 kHz, in [-1, 1]"
+        if self.means:
+            return f"{text}; mean and invstd of the metadata applied"
         of = "chunk" if self.is_live else "recording"
         return f"{text}; mean 0 and variance 1 over the {of}" if self.is_normalised else text
 
@@ -291,7 +335,7 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     encoder = AcousticEncoder(
         path=path,
         header=header,
-        features="nemo",
+        features=NEMO,
         num_mels=x.dims[1] if isinstance(x.dims[1], int) else 80,
         is_normalised=normalises == "per_feature",
         takes_batches=isinstance(x.dims[0], str),

@@ -10,15 +10,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import PROMPT, AcousticEncoder, check_precision
+from conch.catalogue.exports import KALDI, PROMPT, AcousticEncoder, check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component import Array, FloatArray
-from conch.component.kaldi_fbank import (
-    KaldiFbank,
-    default_options,
-    icefall_options,
-    nemo_options,
-)
+from conch.component.kaldi_fbank import KaldiFbank, icefall_options, narrow_fbank
 from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError, OptionError
@@ -133,7 +128,6 @@ class EncoderGraph:
         self._session = open_network(what, encoder.path, self._threads)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
-        self._lens_types = [TYPES.get(item.element_type, np.int64) for item in header.inputs[1:]]
         # In front of the states some give the number of frames.
         given = sum(item.is_given for item in states)
         names = [item.name for item in header.outputs]
@@ -211,11 +205,12 @@ class EncoderGraph:
         x = np.full((len(features), max(lens), self.encoder.num_mels), padding, np.float32)
         for row, item in enumerate(features):
             x[row, : len(item)] = item
-        feed = {self._inputs[0]: self._arranged(x)}
-        feed |= {
-            name: np.array(lens, dtype)
-            for name, dtype in zip(self._inputs[1:], self._lens_types, strict=True)
-        }
+        feed: dict[str, Array] = {self._inputs[0]: self._arranged(x)}
+        for item in self.encoder.header.inputs[1:]:
+            dtype = TYPES.get(item.element_type, np.int64)
+            is_mask = len(item.dims) > 1
+            given = np.arange(max(lens)) < np.array(lens)[:, None] if is_mask else np.array(lens)
+            feed[item.name] = given.astype(dtype)
         out, *more = self.run(feed)
         out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
         return [row[:length] for row, length in zip(self._frames_of(out), out_lens, strict=True)]
@@ -241,13 +236,15 @@ class EncoderGraph:
 
     def _frames_of(self, out: FloatArray) -> FloatArray:
         """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
+        if self.encoder.frames_first:
+            return out.transpose(1, 0, 2)
         return out.transpose(0, 2, 1) if self.encoder.frames_last else out
 
     def _arranged(self, x: FloatArray) -> FloatArray:
         """Return features, float32 `[N, frames, size]`, as the encoder takes them."""
-        if self.encoder.features == "waveform":
+        if not self.encoder.features:
             return x[:, :, 0]
-        return x.transpose(0, 2, 1) if self.encoder.features == "nemo" else x
+        return x.transpose(0, 2, 1) if self.encoder.features.filters_first else x
 
     def _further(self, lens: Sequence[int], states: Mapping[str, Array]) -> dict[str, Array]:
         """Return the inputs of a chunk that are neither features nor states."""
@@ -268,32 +265,36 @@ class EncoderGraph:
 
 def fbank_of(encoder: AcousticEncoder, *, has_log: bool = True) -> KaldiFbank:
     """Return the features of a new stream of audio in [-1, 1], which are not normalised."""
-    scale, options = 32_768.0, icefall_options(encoder.num_mels)
-    match encoder.features:
-        case "kaldi":
-            scale = 1.0
-        case "kaldi by default":
-            options = default_options(encoder.num_mels)
-        case "nemo":
-            # sherpa-onnx has another window and last filter for recordings of transducers.
-            is_other = encoder.frames_last and not encoder.is_live
-            scale, options = 1.0, nemo_options(encoder.num_mels, is_other=is_other)
-    options.use_log_fbank = has_log
-    return KaldiFbank(encoder.num_mels, options, scale)
+    features = encoder.features or KALDI
+    options = icefall_options(encoder.num_mels, is_mfcc=features.is_mfcc)
+    options.frame_opts.window_type = features.window
+    options.frame_opts.frame_length_ms = features.window_ms
+    options.frame_opts.snip_edges = features.snip_edges
+    options.frame_opts.remove_dc_offset = features.removes_mean
+    options.mel_opts.low_freq, options.mel_opts.high_freq = features.low, features.high
+    options.mel_opts.is_librosa = features.is_librosa
+    if not features.is_mfcc:
+        options.use_log_fbank = has_log
+    return KaldiFbank(encoder.num_mels, options, 32_768.0 if features.is_16_bit else 1.0)
 
 
 def features_of(encoder: AcousticEncoder, waveform: FloatArray) -> FloatArray:
     """Return the features of float32 `[samples]` in [-1, 1] at 16 kHz, float32 `[frames, size]`."""
-    if encoder.features == "waveform":
+    if not encoder.features:
         if encoder.is_normalised:
             centred = waveform - waveform.mean()
             waveform = centred / np.sqrt(centred.var() + _LEAST_VARIANCE)
         return waveform.astype(np.float32, copy=False)[:, None]
-    if encoder.features != "nemo" or not encoder.is_normalised:
-        return fbank_of(encoder).whole(waveform)
-    return _normalised(
-        np.log(fbank_of(encoder, has_log=False).whole(waveform) + np.float32(_GUARD))
-    )
+    if encoder.features.is_narrow:
+        low, high = encoder.features.low, encoder.features.high
+        return narrow_fbank(waveform, encoder.num_mels, low, high)
+    has_guard = encoder.is_normalised and encoder.features.filters_first
+    frames = fbank_of(encoder, has_log=not has_guard).whole(waveform)
+    if encoder.means:
+        return np.asarray((frames - np.array(encoder.means)) * encoder.scales, np.float32)
+    if has_guard:
+        frames = np.log(frames + np.float32(_GUARD))
+    return _normalised(frames) if encoder.is_normalised else frames
 
 
 def _normalised(log: FloatArray, *, is_sample: bool = False) -> FloatArray:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from conch.catalogue.checks import ModelSummary, UnfitModelError, readable, size_of
 from conch.catalogue.exports import (
+    NEMO_TRANSDUCER,
     TOKENS,
     AcousticEncoder,
     OnnxNetwork,
@@ -158,6 +159,9 @@ def _nemo(
 ) -> Transducer:
     encoder, path = headers["encoder"], parts["encoder"]
     acoustic = replace(read_nemo_encoder(path, encoder), frames_last=True)
+    live = acoustic if acoustic.is_live else in_windows(acoustic)
+    if not acoustic.is_live:
+        acoustic = replace(acoustic, features=NEMO_TRANSDUCER)
     inputs = [item.name for item in headers["decoder"].inputs]
     if len(inputs) != 4:
         raise UnfitModelError(
@@ -179,7 +183,7 @@ def _nemo(
         headers=headers,
         tokens=read_tokens(tokens, size, blank=size - 1),
         encoder=acoustic,
-        live=acoustic if acoustic.is_live else in_windows(acoustic),
+        live=live,
         blank=size - 1,
         lstm=Lstm(*sizes),
         is_tdt=is_tdt,
