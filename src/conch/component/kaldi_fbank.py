@@ -53,7 +53,8 @@ def narrow_fbank(waveform: FloatArray, num_mels: int, low: float, high: float) -
     width = (edges[1] - edges[0]) / (num_mels + 1)
     centres = edges[0] + width * np.arange(1, num_mels + 1)
     filters = np.maximum(0, 1 - np.abs(bins[:, None] - centres) / width)
-    return np.log(np.maximum(power @ filters, np.finfo(np.float32).eps)).astype(np.float32)
+    heard = np.maximum(power @ filters, np.finfo(np.float32).eps)
+    return np.asarray(np.log(heard), np.float32)
 
 
 class KaldiFbank:

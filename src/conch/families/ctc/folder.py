@@ -252,20 +252,17 @@ def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
 
 
 def _one_graph(path: Path, header: GraphHeader, model_type: str) -> AcousticEncoder:
-    x, metadata, is_telespeech = header.inputs[0], header.metadata, model_type == TELESPEECH
+    x, is_telespeech = header.inputs[0], model_type == TELESPEECH
     num_mels = x.dims[-1] if isinstance(x.dims[-1], int) else 80
-    means, scales = (), ()
-    for names in _MEANS.items():
-        if names[0] in metadata:
-            means, scales = (_numbers(path, header, name, num_mels) for name in names)
+    mean = next((key for key in _MEANS if key in header.metadata), "")
     return AcousticEncoder(
         path=path,
         header=header,
         features=ONE_GRAPH[model_type],
         num_mels=num_mels,
         is_normalised=is_telespeech,
-        means=means,
-        scales=scales,
+        means=_numbers(path, header, mean, num_mels) if mean else (),
+        scales=_numbers(path, header, _MEANS[mean], num_mels) if mean else (),
         takes_batches=isinstance(x.dims[0], str),
         frames_first=is_telespeech,
     )

@@ -206,11 +206,10 @@ class EncoderGraph:
         for row, item in enumerate(features):
             x[row, : len(item)] = item
         feed: dict[str, Array] = {self._inputs[0]: self._arranged(x)}
-        for item in self.encoder.header.inputs[1:]:
-            dtype = TYPES.get(item.element_type, np.int64)
-            is_mask = len(item.dims) > 1
+        for other in self.encoder.header.inputs[1:]:
+            is_mask = len(other.dims) > 1
             given = np.arange(max(lens)) < np.array(lens)[:, None] if is_mask else np.array(lens)
-            feed[item.name] = given.astype(dtype)
+            feed[other.name] = given.astype(TYPES.get(other.element_type, np.int64))
         out, *more = self.run(feed)
         out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
         return [row[:length] for row, length in zip(self._frames_of(out), out_lens, strict=True)]
