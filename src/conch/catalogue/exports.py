@@ -243,8 +243,9 @@ class AcousticEncoder:
     is_normalised: bool = False
     """Whether each feature is normalised: over the whole recording, or over each chunk."""
     means: tuple[float, ...] = ()
-    """Of each feature, where all recordings have the same; so with `scales`."""
+    """What is taken off each feature, in all recordings; empty for nothing."""
     scales: tuple[float, ...] = ()
+    """What each is multiplied by then."""
     takes_batches: bool
     states: tuple[State, ...] = ()
     chunk: int = 0

@@ -73,3 +73,17 @@ def test_units_that_say_that_speech_ends_are_no_text(tmp_path, waveforms):
     assert "<EOU>" in " ".join(expected) and "<EOB>" in " ".join(expected)
     texts = [text_of(item) for item in live("transducer", folder, waveforms, STEP)[1]]
     assert texts == [" ".join(re.sub("<EO[UB]>", "", item).split()) for item in expected]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("published", ["nemotron", "realtime_eou"])
+def test_both_write_the_same_with_tensors_of_published_sizes(tmp_path, waveforms, published):
+    more = {"sizes": nemo_toys.REALTIME_EOU}
+    if published == "nemotron":
+        prompts = {"prompts": nemo_toys.PROMPTS, "tags": nemo_toys.TAGS}
+        more = {"sizes": nemo_toys.NEMOTRON, **prompts}
+    folder, some = nemo_toys.streaming(tmp_path, 5, **more), waveforms[:1]
+    expected = [peer_of("transducer", folder, step=STEP)(some[0]).text]
+    assert [text_of(item) for item in live("transducer", folder, some, STEP)[1]] == expected
+    assert [text_of(item) for item in recorded("transducer", folder, some)[1]] == expected
+    assert len(expected[0]) > 50

@@ -103,7 +103,8 @@ def search_components(
     """Return encoder and decoder of segments, and those of live audio, in the order of `names`.
 
     `what` the frames are of is in their roles. `encoded` and `live_encoded` are the outputs of the
-    encoders, frames first, `texts` those of the decoder, and `parameters` its own ones.
+    encoders, frames first, `texts` those of the decoder, and `parameters` its own ones. Both
+    encoders take `encoder_parameters`.
     """
     frames_name = encoded[0].name
     live_title = f"{title}, live"

@@ -181,7 +181,7 @@ class EncoderGraph:
             for item, array in zip(known, before, strict=True)
         }
         x = self._stacked(chunks)
-        # An encoder whose chunks are wider than what they complete hears zeros as audio.
+        # In windows the zeros beside the audio count, as in sherpa-onnx.
         lens = [x.shape[1] if self.encoder.before else len(item) for item in chunks]
         feed |= {self._inputs[0]: self._arranged(x), **self._further(lens, feed)}
         out, *new = self.run(feed)

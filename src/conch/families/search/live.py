@@ -203,7 +203,7 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
     def _stream(self, row: Row) -> EncodedStream:
         stream = super()._stream(row)
         if row.starts and self._graph:
-            stream.states = self._graph.new_states(row.parameters.get("language", "auto"))
+            stream.states = self._graph.new_states(str(row.parameters.get("language", "auto")))
         return stream
 
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
