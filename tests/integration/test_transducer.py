@@ -135,8 +135,9 @@ def test_a_transducer_of_nemo_writes_recordings_and_live_audio(
         found = client.transcribe(waveform, model="nemo", vad=False, language=language)
         assert found.path == ("transducer_encoder.nemo", "transducer_decoder.nemo")
         assert found.text == text_of(nemo, waveform, language)
-        options = {"mode": "streaming", "max_utterance_s": 28.0, "language": language}
-        with client.live(model="nemo", **options) as stream:
+        with client.live(
+            model="nemo", mode="streaming", max_utterance_s=28.0, language=language
+        ) as stream:
             last = stream.finish(waveform)
         assert "transducer_streaming_encoder.nemo" in last.path and last.text
         whole.add(found.text)

@@ -32,7 +32,7 @@ class Sizes:
 SMALL = Sizes()
 _LARGE = Sizes(mels=128, kernel=8, hidden=640)
 NEMOTRON = replace(
-    _LARGE, size=1024, layers=24, kept=56, window=65, shift=56, units=13_088, blank=17
+    _LARGE, size=1024, layers=24, kept=56, window=65, shift=56, units=13_088, blank=14
 )
 """Nemotron 3.5 with chunks of 560 ms; the number of units is about that."""
 REALTIME_EOU = replace(_LARGE, size=512, layers=17, kept=70, lstm_layers=1, units=1027, blank=12)

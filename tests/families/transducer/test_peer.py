@@ -82,8 +82,8 @@ def test_both_write_the_same_with_tensors_of_published_sizes(tmp_path, waveforms
     if published == "nemotron":
         prompts = {"prompts": nemo_toys.PROMPTS, "tags": nemo_toys.TAGS}
         more = {"sizes": nemo_toys.NEMOTRON, **prompts}
-    folder, some = nemo_toys.streaming(tmp_path, 5, **more), waveforms[:1]
+    folder, some = nemo_toys.streaming(tmp_path, 5, **more), [waveforms[0][:80_000]]
     expected = [peer_of("transducer", folder, step=STEP)(some[0]).text]
     assert [text_of(item) for item in live("transducer", folder, some, STEP)[1]] == expected
     assert [text_of(item) for item in recorded("transducer", folder, some)[1]] == expected
-    assert len(expected[0]) > 50
+    assert len(expected[0]) > 20

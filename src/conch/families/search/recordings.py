@@ -53,7 +53,9 @@ class RecordingEncoder:
             for frames in (by_index[index] for index in range(len(rows)))
         ]
 
-    def encode(self, waveforms: Sequence[FloatArray], languages: Sequence[str]) -> list[FloatArray]:
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = ()
+    ) -> list[FloatArray]:
         """Return the frames of waveforms; their languages matter to a model that is told them."""
         return self._encoder.encode(waveforms)
 

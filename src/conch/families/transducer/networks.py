@@ -251,7 +251,9 @@ class TransducerEncoder(RecordingEncoder):
         self._exported = ExportedEncoder(graph)
         super().__init__(self._exported, FRAMES, config.max_padding, config.max_batch_s)
 
-    def encode(self, waveforms: Sequence[FloatArray], languages: Sequence[str]) -> list[FloatArray]:
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = ()
+    ) -> list[FloatArray]:
         return self._exported.encode(waveforms, languages)
 
 
