@@ -65,13 +65,17 @@ _TOGETHER = 8
 
 
 def recorded(
-    model: str, folder: Path, waveforms: Sequence[FloatArray], beam_sizes: Sequence[int] = (1,)
+    model: str,
+    folder: Path,
+    waveforms: Sequence[FloatArray],
+    beam_sizes: Sequence[int] = (1,),
+    language: str = "auto",
 ) -> dict[int, list[Outputs]]:
     """Return what is found in recordings, float32 `[samples]`, for each beam size."""
     parts = _opened(_OF_RECORDINGS[model], folder)
     results: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
     for some in _groups(waveforms):
-        rows = [Row({"waveform": item}) for item in some]
+        rows = [Row({"waveform": item}, {"language": language}) for item in some]
         for beam_size, answers in _answered(parts, rows, beam_sizes).items():
             results[beam_size] += answers
     return results
@@ -83,6 +87,7 @@ def live(
     waveforms: Sequence[FloatArray],
     step: int,
     beam_sizes: Sequence[int] = (1,),
+    language: str = "auto",
 ) -> dict[int, list[Outputs]]:
     """Return the last answers of streams that send `step` samples at a time, as `recorded`."""
     parts = _opened(_LIVE[model], folder)
@@ -93,7 +98,7 @@ def live(
             rows = [
                 Row(
                     {"waveform": item[start : start + step]},
-                    {"is_over": start + step >= len(item)},
+                    {"is_over": start + step >= len(item), "language": language},
                     stream_id=number,
                     starts=start == 0,
                     ends=start + step >= len(item),

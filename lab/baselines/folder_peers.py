@@ -32,6 +32,11 @@ _CTC = {
     "zipformer2_ctc": "from_zipformer_ctc",
     "wenet_ctc": "from_wenet_ctc",
     "waveform": "from_omnilingual_asr_ctc",
+    "omnilingual-asr": "from_omnilingual_asr_ctc",
+    "medasr_ctc": "from_medasr_ctc",
+    "dolphin": "from_dolphin_ctc",
+    "telespeech_ctc": "from_telespeech_ctc",
+    "fire-red-asr-2-ctc": "from_fire_red_asr_ctc",
 }
 _TAG = re.compile(r"<\|[^|]*\|>")
 
@@ -51,12 +56,18 @@ Peer = Callable[[FloatArray], PeerResult]
 
 
 def peer_of(
-    model_kind: str, folder: Path, beam_size: int = 1, step: int = 0, *, is_live: bool = False
+    model_kind: str,
+    folder: Path,
+    beam_size: int = 1,
+    step: int = 0,
+    *,
+    is_live: bool = False,
+    language: str = "",
 ) -> Peer | None:
     """Return who hears with a folder; None if no peer has this search.
 
     A beam of 1 is the greedy search, and a step of 0 sends all audio at once. `is_live` chooses the
-    network of live audio where there are two.
+    network of live audio where there are two. `language` is for a model with prompts.
     """
     if beam_size > 1 and model_kind != "transducer":
         return None
@@ -65,7 +76,11 @@ def peer_of(
     recognizer = recognizer_of(model_kind, folder, beam_size, is_live=is_live)
     if hasattr(recognizer, "is_ready"):
         tail_s = _TAIL_S.get(model_kind, _USUAL_TAIL_S)
-        return lambda waveform: _streamed(recognizer, waveform, step or len(waveform), tail_s)
+        if model_kind == "transducer" and (live := read_transducer(folder).live):
+            tail_s *= not live.takes_rest
+        return lambda waveform: _streamed(
+            recognizer, waveform, step or len(waveform), tail_s, language
+        )
     return lambda waveform: _whole(recognizer, waveform)
 
 
@@ -81,7 +96,7 @@ def recognizer_of(
         shared |= {name: str(path) for name, path in transducer.parts.items()}
         shared |= {"max_active_paths": beam_size}
         shared["decoding_method"] = "modified_beam_search" if beam_size > 1 else "greedy_search"
-        if transducer.encoder.is_live:
+        if is_live or transducer.encoder.is_live:
             return online.from_transducer(**shared, temperature_scale=1.0)
         name = "nemo_transducer" if transducer.lstm else "transducer"
         return offline.from_transducer(**shared, model_type=name)
@@ -115,8 +130,11 @@ def _whole(recognizer: Any, waveform: FloatArray) -> PeerResult:
     )
 
 
-def _streamed(recognizer: Any, waveform: FloatArray, step: int, tail_s: float) -> PeerResult:
+def _streamed(
+    recognizer: Any, waveform: FloatArray, step: int, tail_s: float, language: str
+) -> PeerResult:
     stream = recognizer.create_stream()
+    stream.set_option("language", language)
     tail = np.zeros(round(tail_s * SAMPLE_RATE), np.float32)
     for piece in (*np.split(waveform, range(step, len(waveform), step)), tail):
         stream.accept_waveform(SAMPLE_RATE, piece)

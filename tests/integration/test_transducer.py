@@ -34,7 +34,7 @@ def paraformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def nemo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return nemo_toys.streaming(tmp_path_factory.mktemp("nemo") / "toy", seed=5)
+    return nemo_toys.prompted(tmp_path_factory.mktemp("nemo") / "toy", seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,12 @@ def client(
         yield client
 
 
-def text_of(folder: Path, waveform: np.ndarray) -> str:
+def text_of(folder: Path, waveform: np.ndarray, language: str = "auto") -> str:
     """Return what the components write of a whole waveform."""
     encoder = TransducerEncoder(RecordingsConfig(model=str(folder)))
     decoder = TransducerDecoder(TransducerDecoderConfig(model=str(folder)))
-    (found,) = decoder([Row(encoder([Row({"waveform": waveform})])[0])])
+    (frames,) = encoder([Row({"waveform": waveform}, {"language": language})])
+    (found,) = decoder([Row(frames)])
     assert not isinstance(found, Exception)
     return str(found["hypotheses"][0].decode())
 
@@ -129,12 +130,21 @@ def test_a_transducer_of_nemo_writes_recordings_and_live_audio(
     client: Client, nemo: Path, recordings: list[Recording]
 ) -> None:
     waveform = recordings[0].waveform()[: 10 * 16_000]
-    found = client.transcribe(waveform, model="nemo", vad=False)
-    assert found.path == ("transducer_encoder.nemo", "transducer_decoder.nemo")
-    assert found.text == text_of(nemo, waveform)
-    with client.live(model="nemo", mode="streaming", max_utterance_s=28.0) as stream:
-        last = stream.finish(waveform)
-    assert "transducer_streaming_encoder.nemo" in last.path and last.text
+    whole, heard = set(), set()
+    for language in ("auto", "ja"):
+        found = client.transcribe(waveform, model="nemo", vad=False, language=language)
+        assert found.path == ("transducer_encoder.nemo", "transducer_decoder.nemo")
+        assert found.text == text_of(nemo, waveform, language)
+        with client.live(
+            model="nemo", mode="streaming", max_utterance_s=28.0, language=language
+        ) as stream:
+            last = stream.finish(waveform)
+        assert "transducer_streaming_encoder.nemo" in last.path and last.text
+        whole.add(found.text)
+        heard.add(last.text)
+    assert len(whole) == len(heard) == 2
+    with pytest.raises(OptionError, match="'language' takes auto, en, ja, zh with this model"):
+        client.transcribe(waveform, model="nemo", language="de")
 
 
 def test_a_paraformer_writes_recordings_and_passes_over_live_audio(

@@ -20,7 +20,7 @@ def test_it_has_the_states_of_a_published_one_and_runs(tmp_path: Path) -> None:
     assert states["cached_key_7"] == (16, 1, 256)
     assert states["cached_nonlin_attn_4"] == (1, 1, 32, 288)
     assert states["cached_conv1_15"] == (1, 256, 15)
-    graph = opened_encoder(found, threads=1)
+    graph = opened_encoder(found.encoder, threads=1)
     noise = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
     (alone,), together = (ExportedEncoder(graph).encode([noise] * n) for n in (1, 3))
     assert alone.shape[1] == 512

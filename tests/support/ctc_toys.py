@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 from transducer_toys import MELS, SIZE, UNITS, Toy, scalar, write_tokens, zipformer2
 
@@ -122,7 +123,80 @@ def nemo(folder: Path, seed: int = 0, normalize_type: str = "per_feature") -> Pa
     return folder
 
 
-def nemo_live(folder: Path, seed: int = 0) -> Path:
+def medasr(folder: Path, seed: int = 0) -> Path:
+    """Write a folder of MedASR, which takes a mask, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    toy = Toy(seed)
+    graph = toy.graph
+    x = graph.takes("x", "N", "T", 128)
+    mask = graph.takes("mask", "N", "T", elem_type=TensorProto.INT64)
+    said = toy.heard(_whole(toy, x), mels=128)
+    graph.gives(toy.spelled(said, is_normalised=False), "logits", "N", "S", UNITS)
+    lens = graph.op("ReduceSum", mask, graph.ints(1), keepdims=0)
+    _gives_lens(toy, lens, "logits_len")
+    known = {"vocab_size": UNITS, "subsampling_factor": 4}
+    toy.save(folder / "model.onnx", model_type="medasr_ctc", **known)
+    write_tokens(folder)
+    return folder
+
+
+def dolphin(folder: Path, seed: int = 0) -> Path:
+    """Write a folder of Dolphin's CTC, which has no `model_type`, and return it."""
+    return _centred(folder, seed, ("mean", "invstd"), vocab_size=UNITS)
+
+
+def fire_red(folder: Path, seed: int = 0) -> Path:
+    """Write a folder of FireRedASR 2's CTC, and return it."""
+    names = ("cmvn_mean", "cmvn_inv_stddev")
+    return _centred(folder, seed, names, model_type="fire-red-asr-2-ctc")
+
+
+def _centred(folder: Path, seed: int, names: tuple[str, str], **metadata: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    toy = Toy(seed)
+    graph = toy.graph
+    x = graph.takes("x", "N", "T", MELS)
+    lens = graph.takes("x_len", "N", elem_type=TensorProto.INT64)
+    said = toy.heard(graph.op("Sub", _whole(toy, x), scalar(graph, 8.0)))
+    graph.gives(toy.spelled(said), "log_probs", "N", "S", UNITS)
+    _gives_lens(toy, lens, "log_probs_len")
+    random = np.random.default_rng(seed)
+    spread = (random.normal(0, 1, MELS), random.uniform(0.2, 0.4, MELS))
+    texts = (",".join(map(str, item)) for item in spread)
+    toy.save(folder / "model.onnx", **metadata, **dict(zip(names, texts, strict=True)))
+    write_tokens(folder)
+    return folder
+
+
+def telespeech(folder: Path, seed: int = 0) -> Path:
+    """Write a folder of TeleSpeech, whose frames come first, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    toy = Toy(seed)
+    graph = toy.graph
+    x = graph.takes("feats", 1, "T", 40)
+    said = toy.heard(graph.op("Sub", _whole(toy, x), scalar(graph, 8.0)), mels=40)
+    logits = graph.op("Transpose", toy.spelled(said, is_normalised=False), perm=[1, 0, 2])
+    graph.gives(logits, "logits", "S", 1, UNITS)
+    toy.save(folder / "model.onnx", model_type="telespeech_ctc")
+    write_tokens(folder)
+    return folder
+
+
+def omnilingual(folder: Path, seed: int = 0) -> Path:
+    """Write a folder of Omnilingual ASR, whose blank is `<s>`, and return it."""
+    waveform(folder, seed)
+    path = folder / "model.onnx"
+    model = onnx.load(path)
+    onnx.helper.set_model_props(model, {"model_type": "omnilingual-asr", "vocab_size": str(UNITS)})
+    onnx.save(model, path)
+    tokens = folder / "tokens.txt"
+    lines = tokens.read_text().splitlines()
+    lines[:3] = ["<s> 0", "<pad> 1", "</s> 2"]
+    tokens.write_text("\n".join(item for item in lines if not item.startswith("#")) + "\n")
+    return folder
+
+
+def nemo_live(folder: Path, seed: int = 0, normalize_type: str = "NA") -> Path:
     """Write a folder of NeMo's for live audio, and return it."""
     nemo(folder, seed, "")
     (folder / "model.onnx").unlink()
@@ -134,6 +208,8 @@ def nemo_live(folder: Path, seed: int = 0) -> Path:
     channel = graph.takes("cache_last_channel", "C", layers, left, SIZE)
     time = graph.takes("cache_last_time", "D", layers, SIZE, kernel)
     count = graph.takes("cache_last_channel_len", "E", elem_type=TensorProto.INT64)
+    if normalize_type != "NA":
+        x = graph.op("Sub", x, scalar(graph, 8.0))
     heard = toy.heard(graph.op("Transpose", x, perm=[0, 2, 1]), frames)
     counted = graph.op("Cast", graph.op("Unsqueeze", count, graph.ints(1)), to=TensorProto.FLOAT)
     said = toy.said(
@@ -157,7 +233,7 @@ def nemo_live(folder: Path, seed: int = 0) -> Path:
         model_type="EncDecHybridRNNTCTCBPEModel",
         vocab_size=UNITS - 1,
         subsampling_factor=4,
-        normalize_type="NA",
+        normalize_type=normalize_type,
         window_size=window,
         chunk_shift=4 * frames,
         **{

@@ -46,6 +46,8 @@ class PlainComponents:
         self.behind_samples = 0
         """What a streaming encoder keeps back."""
         self.language_spoken, self.language_share = "en", math.nan
+        self.says_end = False
+        """Whether `transducer_streaming_decoder` says when a speaker has finished."""
         self.ended: list[tuple[str, str]] = []
 
     async def call(self, call: Call) -> Mapping[str, HostTensor]:
@@ -312,7 +314,10 @@ class PlainComponents:
         }
 
     def transducer_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
-        return self.ctc_streaming_decoder({"log_probs": inputs["encoder_out"]}, parameters, kept)
+        """Say at a loud word that the speaker has finished, if `says_end`."""
+        found = self.ctc_streaming_decoder({"log_probs": inputs["encoder_out"]}, parameters, kept)
+        is_loud = self.says_end and kept and float(kept[-1]) > 0.5
+        return {**found, "ends_turn": np.array([bool(is_loud)], np.int32)}
 
     def rescorer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         """Score the last hypothesis highest."""

@@ -46,14 +46,14 @@ class Toy:
     def projected(self, value: str, columns: int, rows: int = SIZE, scale: float = 1.0) -> str:
         return self.graph.op("MatMul", value, self.weight(rows, columns, scale=scale))
 
-    def heard(self, x: str, num_frames: int | None = None) -> str:
-        """Return `[N, T / 4, SIZE]` of features `[N, T, MELS]`, four frames together."""
+    def heard(self, x: str, num_frames: int | None = None, mels: int = MELS) -> str:
+        """Return `[N, T / 4, SIZE]` of features `[N, T, mels]`, four frames together."""
         graph = self.graph
         if num_frames is not None:
             x = graph.op("Slice", x, graph.ints(0), graph.ints(4 * num_frames), graph.ints(1))
         scaled = graph.op("Mul", graph.op("Add", x, scalar(graph, 8.0)), scalar(graph, 0.2))
-        joined = graph.op("Reshape", scaled, graph.ints(0, -1, 4 * MELS))
-        return graph.op("Tanh", self.projected(joined, SIZE, 4 * MELS, scale=2.0))
+        joined = graph.op("Reshape", scaled, graph.ints(0, -1, 4 * mels))
+        return graph.op("Tanh", self.projected(joined, SIZE, 4 * mels, scale=2.0))
 
     def spelled(self, said: str, blank: int = 0, *, is_normalised: bool = True) -> str:
         """Return log probabilities `[N, T, UNITS]`."""

@@ -1,41 +1,88 @@
 """The files of exported models: networks and their headers, tokens, and what an encoder keeps."""
 
+import json
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from conch.catalogue.checks import UnfitModelError, read_text
 from conch.catalogue.onnx_header import FLOAT16, GraphHeader, Value, read_header
 from conch.wire.errors import ConfigError
+from conch.wire.languages import code_of
 
 PRECISIONS = ("float32", "int8")
 BLANKS = ("<blk>", "<blank>", "<eps>")
 TOKENS = "tokens.txt"
 _INT8, _HALF = re.compile(r"[._-](int8|quant|quantized)\b"), re.compile(r"[._-]fp16\b")
-Features = Literal["kaldi", "kaldi of 16 bits", "kaldi by default", "nemo", "waveform"]
-"""What an encoder takes: log-mel features of Kaldi with icefall's settings, from samples in [-1, 1]
-or in [-32768, 32767], as sherpa-onnx feeds WeNet's; those of 16 bits with Kaldi's own settings, as
-WeNet; those of NeMo; or the samples themselves."""
-_KALDI = (
-    "windows of 25 ms (povey) that are mirrored at the edges (snip_edges=false), filters from 20 "
-    "to 7600 Hz, no dither, samples in "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What a network hears: filter banks by Kaldi's code, with these settings."""
+
+    maker: str = "Kaldi"
+    is_16_bit: bool = True
+    """Whether samples are in [-32768, 32767], else in [-1, 1]."""
+    window: str = "povey"
+    window_ms: float = 25.0
+    snip_edges: bool = False
+    """Whether all windows are inside the audio, else those at its edges are mirrored."""
+    low: float = 20.0
+    high: float = 7600.0
+    """Hz of the first and the last filter."""
+    is_librosa: bool = False
+    """Whether the filters are those of Slaney."""
+    removes_mean: bool = True
+    is_narrow: bool = False
+    """Whether some filters are narrower than a bin of the transform."""
+    is_mfcc: bool = False
+    filters_first: bool = False
+    """Whether the network takes `[N, filters, frames]`."""
+
+    def takes(self, num: int) -> str:
+        kind = "cepstral coefficients" if self.is_mfcc else "mel filters"
+        return f"{num} {kind} of {self.maker}, every 10 ms"
+
+    @property
+    def settings(self) -> str:
+        """How the features are computed, besides their number, in words."""
+        edges = "inside the audio" if self.snip_edges else "that are mirrored at the edges"
+        slaney = " of Slaney" * self.is_librosa
+        kept = ", the mean not removed" * (not self.removes_mean)
+        samples = "[-32768, 32767]" if self.is_16_bit else "[-1, 1]"
+        return (
+            f"windows of {self.window_ms:g} ms ({self.window}) {edges} "
+            f"(snip_edges={str(self.snip_edges).lower()}), filters{slaney} from {self.low:g} to "
+            f"{self.high:g} Hz{kept}, no dither, samples in {samples}"
+        )
+
+
+KALDI = Features(is_16_bit=False)
+"""As icefall has them."""
+KALDI_OF_16_BITS = Features()
+"""As sherpa-onnx feeds WeNet's exports."""
+KALDI_BY_DEFAULT = Features(snip_edges=True, high=8000.0)
+NEMO = Features(
+    maker="NeMo",
+    is_16_bit=False,
+    window="hann",
+    low=0.0,
+    high=8000.0,
+    is_librosa=True,
+    removes_mean=False,
+    filters_first=True,
 )
-_SETTINGS = {
-    "kaldi": f"{_KALDI}[-1, 1]",
-    "kaldi of 16 bits": f"{_KALDI}[-32768, 32767]",
-    "kaldi by default": "windows of 25 ms (povey) inside the audio (snip_edges=true), filters from "
-    "20 to 8000 Hz, no dither, samples in [-32768, 32767]",
-    "nemo": "windows of 25 ms (hann) that are mirrored at the edges, filters of Slaney from 0 to "
-    "8000 Hz, the mean not removed, samples in [-1, 1]",
-    "waveform": "16 kHz, in [-1, 1]",
-}
-"""How the features are computed, besides the number of filters."""
+NEMO_TRANSDUCER = replace(NEMO, window="povey", high=7600.0)
+"""As sherpa-onnx has them for recordings."""
 _WHOLE = 100_000
 """Frames of the one chunk of a recording."""
+WINDOWS = "nemo_parakeet_unified_streaming"
+"""The `streaming_model_type` of an encoder whose chunks reach into the audio on both sides."""
+PROMPT = "prompt_index"
 NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
 
 
@@ -173,8 +220,15 @@ class State:
     """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
     start: int = 0
     """Its value before the first chunk."""
+    is_fixed: bool = False
+    """Whether it stays as it began."""
     is_bare: bool = False
     """Whether the encoder, which hears one stream alone, takes it without its first axis."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the encoder gives its next value."""
+        return not (self.counts or self.is_fixed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,51 +237,67 @@ class AcousticEncoder:
 
     path: Path
     header: GraphHeader
-    features: Features = "kaldi"
+    features: Features | None = KALDI
+    """None for the samples themselves, at 16 kHz in [-1, 1]."""
     num_mels: int = 80
     is_normalised: bool = False
-    """Whether each feature is normalised over the whole recording."""
+    """Whether each feature is normalised: over the whole recording, or over each chunk."""
+    means: tuple[float, ...] = ()
+    """What is taken off each feature, in all recordings; empty for nothing."""
+    scales: tuple[float, ...] = ()
+    """What each is multiplied by then."""
     takes_batches: bool
     states: tuple[State, ...] = ()
-    """Empty for an encoder of whole recordings."""
     chunk: int = 0
-    """Feature frames that one run of a streaming encoder reads."""
+    """Feature frames that one run of a streaming encoder reads; 0 for one of whole recordings."""
     shift: int = 0
     """Feature frames from one run to the next."""
+    before: int = 0
+    """Feature frames of a chunk that runs before have written, for an encoder without states."""
     left: int = 0
     """Frames of output before a chunk that its attention sees, if the caller masks them."""
     subsampling: int = 4
     """Feature frames, or samples, of a frame of output."""
     takes_rest: bool = False
     """Whether the last chunk may be shorter, so that no silence is heard behind the audio."""
+    prompts: Mapping[str, int] = field(default_factory=dict)
+    """Value of the state `PROMPT` by language, `auto` among them; empty for most encoders."""
     frames_last: bool = False
     """Whether its output is `[N, size, frames]`: that for a joiner of NeMo."""
+    frames_first: bool = False
+    """Whether its output is `[frames, N, size]`."""
 
     @property
     def is_live(self) -> bool:
-        return bool(self.states)
+        return bool(self.chunk)
 
     @property
     def takes(self) -> str:
         """Input of the encoder, in words."""
-        if self.features == "waveform":
-            return "the waveform"
-        maker = "NeMo" if self.features == "nemo" else "Kaldi"
-        return f"{self.num_mels} mel filters of {maker}, every 10 ms"
+        return self.features.takes(self.num_mels) if self.features else "the waveform"
 
     @property
     def settings(self) -> str:
         """How the features are computed, in words."""
-        text = _SETTINGS[self.features]
-        if self.frames_last and not self.is_live:
-            text = text.replace("hann", "povey").replace("8000", "7600")
-        whole = "; mean 0 and variance 1 over the recording"
-        return f"{text}{whole}" if self.is_normalised else text
+        text = self.features.settings if self.features else "16 kHz, in [-1, 1]"
+        if self.means:
+            return f"{text}; mean and invstd of the metadata applied"
+        of = "chunk" if self.is_live else "recording"
+        return f"{text}; mean 0 and variance 1 over the {of}" if self.is_normalised else text
 
     @property
-    def window(self) -> int:
-        """Feature frames of one frame of a chunk's output."""
-        return self.chunk - self.shift + self.subsampling
+    def least(self) -> int:
+        """Feature frames of the shortest chunk, where the last one may be shorter."""
+        return self.before + 1 if self.before else self.chunk - self.shift + self.subsampling
+
+    def written(self, length: int) -> slice:
+        """Return which frames of output a chunk of so many feature frames completes."""
+        if self.before:
+            first, new = self.before // self.subsampling, min(self.shift, length - self.before)
+            return slice(first, first + math.ceil(new / self.subsampling))
+        if length == self.chunk:
+            return slice(None)
+        return slice((length - self.least) // self.subsampling + 1)
 
 
 def read_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
@@ -266,39 +336,73 @@ def read_nemo_encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
     encoder = AcousticEncoder(
         path=path,
         header=header,
-        features="nemo",
+        features=NEMO,
         num_mels=x.dims[1] if isinstance(x.dims[1], int) else 80,
         is_normalised=normalises == "per_feature",
         takes_batches=isinstance(x.dims[0], str),
         subsampling=whole_number(header, path, "subsampling_factor"),
     )
     names = [item.name for item in header.inputs[1:]]
-    more = sorted({*names} - {"length", *NEMO_STATES})
+    more = sorted({*names} - {"length", *NEMO_STATES, PROMPT})
     if len(header.outputs) < 3 and len(names) == 1:
         return encoder
     if more:
         raise UnfitModelError(f"its {path.name} takes {', '.join(more)} too, which is not known")
     lacking = {"length", *NEMO_STATES} - {*names}
-    if lacking or encoder.is_normalised:
-        raise UnfitModelError(
-            f"its {path.name} takes no {', '.join(sorted(lacking))}"
-            if lacking
-            else f"its {path.name} takes normalised features, which live audio has not"
-        )
+    if lacking:
+        raise UnfitModelError(f"its {path.name} takes no {', '.join(sorted(lacking))}")
     sizes = {
         name: [whole_number(header, path, f"{name}_dim{axis}") for axis in (1, 2, 3)]
         for name in NEMO_STATES[:2]
     }
     return replace(
         encoder,
+        prompts=_prompts(path, header) if PROMPT in names else {},
         states=tuple(
-            State(item.name, item.element_type, (1, *sizes.get(item.name, ())), 0)
+            State(
+                item.name,
+                item.element_type,
+                (1, *sizes.get(item.name, ())),
+                0,
+                is_fixed=item.name == PROMPT,
+            )
             for item in header.inputs
-            if item.name in NEMO_STATES
+            if item.name in (*NEMO_STATES, PROMPT)
         ),
         chunk=whole_number(header, path, "window_size"),
         shift=whole_number(header, path, "chunk_shift"),
     )
+
+
+def _prompts(path: Path, header: GraphHeader) -> dict[str, int]:
+    """Return the prompt of each language; a code without a region before those with one."""
+    prompts: dict[str, int] = {}
+    try:
+        entries = json.loads(header.metadata.get("prompt_dictionary", ""))
+        for tag in sorted(entries, key=lambda tag: (len(tag), tag)):
+            prompts.setdefault(code_of(tag), int(entries[tag]))
+    except (AttributeError, TypeError, ValueError):
+        prompts = {}
+    if "auto" not in prompts:
+        raise UnfitModelError(
+            f"the metadata of its {path.name} have no prompt_dictionary with auto, as an export "
+            "has it"
+        )
+    return prompts
+
+
+def in_windows(encoder: AcousticEncoder) -> AcousticEncoder | None:
+    """Return the encoder for live audio of one of whole recordings; None if it is for these alone.
+
+    It hears each chunk with the audio before and behind it, as sherpa-onnx runs Parakeet unified.
+    """
+    header, path = encoder.header, encoder.path
+    if header.metadata.get("streaming_model_type") != WINDOWS:
+        return None
+    left, shift, right = (
+        whole_number(header, path, f"{part}_feature_frames") for part in ("left", "chunk", "right")
+    )
+    return replace(encoder, chunk=left + shift + right, shift=shift, before=left, takes_rest=True)
 
 
 def with_caches(encoder: AcousticEncoder, attention: str, convolution: str) -> AcousticEncoder:

@@ -9,13 +9,18 @@ from conch.component import SAMPLE_RATE, FloatArray
 
 FRAME_S = 0.01
 """Seconds from one frame to the next."""
+_WINDOW, _SHIFT, _TRANSFORM = 400, 160, 512
+"""Samples of a window, from one to the next, and of its transform."""
+_PREEMPHASIS = 0.97
 
 
-def icefall_options(num_mels: int) -> Any:
+def icefall_options(num_mels: int, *, is_mfcc: bool = False) -> Any:
     """Return the settings of icefall: windows of 25 ms every 10 ms, the first and the last ones
     mirrored at the edges, filters from 20 to 7600 Hz, and no dither.
     """
-    options = knf.FbankOptions()
+    options = knf.MfccOptions() if is_mfcc else knf.FbankOptions()
+    if is_mfcc:
+        options.num_ceps, options.use_energy = num_mels, False
     options.frame_opts.samp_freq = SAMPLE_RATE
     options.frame_opts.dither = 0.0
     options.frame_opts.snip_edges = False
@@ -31,17 +36,25 @@ def default_options(num_mels: int) -> Any:
     return options
 
 
-def nemo_options(num_mels: int, *, is_other: bool) -> Any:
-    """Return NeMo's settings as sherpa-onnx has them: filters of Slaney from 0 Hz on.
+def narrow_fbank(waveform: FloatArray, num_mels: int, low: float, high: float) -> FloatArray:
+    """Return log-mel features, float32 `[frames, num_mels]`, of hanning windows inside the audio.
 
-    `is_other` is for a povey window and filters up to 7600 Hz, in place of hann and 8000 Hz.
+    Filters may be narrower than a bin of the transform, which Kaldi's code refuses: those between
+    two bins hear nothing.
     """
-    options = icefall_options(num_mels)
-    options.frame_opts.remove_dc_offset = False
-    options.frame_opts.window_type = "povey" if is_other else "hann"
-    options.mel_opts.low_freq, options.mel_opts.high_freq = 0.0, 7600.0 if is_other else 8000.0
-    options.mel_opts.is_librosa = True
-    return options
+    frames = np.lib.stride_tricks.sliding_window_view(waveform, _WINDOW)[::_SHIFT]
+    before = np.concatenate([frames[:, :1], frames[:, :-1]], axis=1)
+    windows = (frames - _PREEMPHASIS * before) * np.hanning(_WINDOW)
+    power = np.square(np.abs(np.fft.rfft(windows, _TRANSFORM)))
+    edges, bins = (
+        1127 * np.log1p(hertz / 700)
+        for hertz in (np.array([low, high]), np.fft.rfftfreq(_TRANSFORM, 1 / SAMPLE_RATE))
+    )
+    width = (edges[1] - edges[0]) / (num_mels + 1)
+    centres = edges[0] + width * np.arange(1, num_mels + 1)
+    filters = np.maximum(0, 1 - np.abs(bins[:, None] - centres) / width)
+    heard = np.maximum(power @ filters, np.finfo(np.float32).eps)
+    return np.asarray(np.log(heard), np.float32)
 
 
 class KaldiFbank:
@@ -49,7 +62,9 @@ class KaldiFbank:
 
     def __init__(self, num_mels: int, options: Any = None, scale: float = 1.0) -> None:
         """`options` are icefall's by default; samples are multiplied by `scale`."""
-        self._online = knf.OnlineFbank(options or icefall_options(num_mels))
+        options = options or icefall_options(num_mels)
+        is_mfcc = isinstance(options, knf.MfccOptions)
+        self._online = (knf.OnlineMfcc if is_mfcc else knf.OnlineFbank)(options)
         self._num_mels, self._scale = num_mels, np.float32(scale)
         self._first = 0
 

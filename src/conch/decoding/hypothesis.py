@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ class CtcHypothesis:
     am_score: float
     lm_score: float
     """Unweighted log probability of the words by the n-gram; 0 without the n-gram."""
+    ends_turn: bool = field(default=False, kw_only=True)
+    """Whether its last unit says that the speaker has finished."""
 
 
 class PathUnit(NamedTuple):

@@ -14,7 +14,10 @@ from conch.wire.errors import ConfigError
 from conch.wire.joining import has_unspaced, is_within_word, joined_text
 
 UNKNOWN = "<unk>"
+END_OF_UTTERANCE = "<EOU>"
 _SPACE = "▁"
+_CONTROL = re.compile(r"<unk>|<[a-z]{2,3}(-[A-Z]{2})?>|<EO[UB]>")
+"""What writes nothing: besides an unknown unit, NeMo's tags of languages, and of ends of speech."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _BYTE_BPE = range(0x180, 0x1C0)
 """Code points of the last characters of byte BPE."""
@@ -146,6 +149,8 @@ class WrittenUnits:
         # models, whose blank is the last unit.
         unknown = [unit for unit, text in enumerate(tokens) if text == UNKNOWN]
         self.silent = [blank] if blank else [blank, *unknown]
+        self.ends = {unit for unit, text in enumerate(tokens) if text == END_OF_UTTERANCE}
+        """Units that say that the speaker has finished."""
         letters = {letter for text in tokens for letter in text.replace(_SPACE, "")}
         is_bytes = is_byte_bpe(letters)
         self._bytes = [self._content(text, is_byte_bpe=is_bytes) for text in tokens]
@@ -158,7 +163,7 @@ class WrittenUnits:
     @staticmethod
     def _content(text: str, *, is_byte_bpe: bool) -> bytes:
         """Return the UTF-8, or a part of it, that a symbol writes."""
-        if text == UNKNOWN:
+        if _CONTROL.fullmatch(text):
             return b""
         if match := _BYTE.fullmatch(text):
             return bytes.fromhex(match[1])

@@ -98,6 +98,8 @@ class Decoded:
     """Words by text, of the texts whose words are known."""
     stable: str = ""
     """Beginning of the text that further audio cannot change, for an utterance that goes on."""
+    ends_turn: bool = False
+    """Whether the decoder says that the speaker has finished, for such an utterance."""
     language: str = ""
     """Code of the language of the speech; empty if the decoder does not know it."""
     language_probability: float | None = None

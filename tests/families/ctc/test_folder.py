@@ -33,6 +33,17 @@ def folder(tmp_path: Path) -> Path:
             *("80 mel filters of NeMo, every 10 ms", True, 40, 39),
         ),
         ("waveform", "CTC (waveform)", "the waveform", False, 20, 0),
+        ("omnilingual", "CTC (omnilingual-asr)", "the waveform", False, 20, 0),
+        ("medasr", "CTC (medasr_ctc)", "128 mel filters of MedASR, every 10 ms", False, 40, 0),
+        ("dolphin", "CTC (dolphin)", "80 mel filters of Dolphin, every 10 ms", False, 40, 0),
+        (
+            *("telespeech", "CTC (telespeech_ctc)"),
+            *("40 cepstral coefficients of Kaldi, every 10 ms", False, 40, 0),
+        ),
+        (
+            *("fire_red", "CTC (fire-red-asr-2-ctc)"),
+            *("80 mel filters of Kaldi, every 10 ms", False, 40, 0),
+        ),
     ],
 )
 def test_what_a_folder_is(tmp_path, kind, family, features, is_live, frame_ms, blank):
@@ -128,6 +139,8 @@ def test_a_transducer_is_no_ctc(tmp_path):
         ("nemo", {"is_giga_am": "1"}, "takes features of another kind than NeMo's"),
         ("nemo", {"normalize_type": "all"}, "takes features of another kind than NeMo's"),
         ("nemo", {"subsampling_factor": ""}, "have no number 'subsampling_factor'"),
+        ("dolphin", {"mean": "1,2"}, "have no 80 numbers 'mean'"),
+        ("fire_red", {"cmvn_inv_stddev": "high"}, "have no 80 numbers 'cmvn_inv_stddev'"),
     ],
 )
 def test_metadata_of_another_model(tmp_path, kind, metadata, message):

@@ -9,16 +9,16 @@ import soundfile
 from onnx import TensorProto
 from transducer_toys import Toy
 
-from conch.catalogue.exports import AcousticEncoder
+from conch.catalogue.exports import NEMO, NEMO_TRANSDUCER, AcousticEncoder
 from conch.cli.demo import SPEECH
 from conch.families.search.graphs import fbank_of, features_of
 
 MELS, SCALE, SHIFT = 80, 0.3, 2.0
 
 
-def nemo(**settings):
+def nemo(features=NEMO, **settings):
     return AcousticEncoder(
-        path=Path(), header=None, features="nemo", takes_batches=False, **settings
+        path=Path(), header=None, features=features, takes_batches=False, **settings
     )
 
 
@@ -69,7 +69,7 @@ def test_a_transducer_of_recordings_gets_the_same(tmp_path, normalize_type, mel)
     signs = [1 if unit == "a" else -1 for unit in stream.result.tokens[::10]]
     expected = (-np.log(np.expm1(-log_probs)) * signs - SHIFT) / SCALE
     is_normalised = normalize_type == "per_feature"
-    found = features_of(nemo(frames_last=True, is_normalised=is_normalised), waveform)
+    found = features_of(nemo(NEMO_TRANSDUCER, is_normalised=is_normalised), waveform)
     assert len(found) == 125
     np.testing.assert_allclose(found[:, mel], expected, atol=1e-4)
 

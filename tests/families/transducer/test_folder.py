@@ -14,7 +14,7 @@ from onnx_metadata import change_metadata
 from conch.catalogue.checks import ModelSummary, UnfitModelError
 from conch.families.transducer.folder import check_transducer, read_transducer
 
-NEMO = ("rnnt", "tdt", "streaming")
+NEMO = ("rnnt", "tdt", "streaming", "unified")
 
 
 @pytest.fixture
@@ -64,13 +64,21 @@ def test_what_folders_of_nemo_are(tmp_path):
         "transducer (NeMo RNN-T)",
         "transducer (NeMo TDT)",
         "transducer (NeMo RNN-T)",
+        "transducer (NeMo RNN-T)",
     ]
     assert {item.features for item in found.values()} == {"80 mel filters of NeMo, every 10 ms"}
-    assert [item.is_live for item in found.values()] == [False, False, True]
+    assert [item.is_live for item in found.values()] == [False, False, True, True]
     live = read_transducer(folders["streaming"])
     assert (live.encoder.chunk, live.encoder.shift) == (25, 16)
     assert (live.blank, live.frame_s) == (39, 0.08)
     assert [item.shape for item in live.encoder.states] == [(1, 2, 6, 32), (1, 2, 32, 4), (1,)]
+
+
+def test_the_prompts_of_a_folder(tmp_path):
+    found = read_transducer(nemo_toys.prompted(tmp_path))
+    # A code without a region goes first, then the first region.
+    assert found.encoder.prompts == {"en": 0, "auto": 101, "ja": 10, "zh": 4}
+    assert [item.name for item in found.encoder.states if item.is_fixed] == ["prompt_index"]
 
 
 @pytest.mark.parametrize(
@@ -81,11 +89,10 @@ def test_what_folders_of_nemo_are(tmp_path):
         ("rnnt", {"vocab_size": "30"}, r"joiner\.onnx writes 40 units, and its encoder\.onnx sa"),
         ("tdt", {"vocab_size": "44"}, r"joiner\.onnx writes 45 units and durations, and its enc"),
         ("rnnt", {"pred_rnn_layers": ""}, "have no number 'pred_rnn_layers'"),
-        (
-            "streaming",
-            {"normalize_type": "per_feature"},
-            "takes normalised features, which live audio has not",
-        ),
+        ("prompted", {"prompt_dictionary": ""}, "have no prompt_dictionary with auto"),
+        ("prompted", {"prompt_dictionary": "[101]"}, "have no prompt_dictionary with auto"),
+        ("prompted", {"prompt_dictionary": '{"en": 0}'}, "have no prompt_dictionary with auto"),
+        ("unified", {"right_feature_frames": "0"}, "have no number 'right_feature_frames'"),
         ("streaming", {"cache_last_time_dim2": ""}, "have no number 'cache_last_time_dim2'"),
     ],
 )
@@ -104,9 +111,9 @@ def test_a_decoder_and_tokens_that_are_not_nemos(tmp_path, folder):
         check_transducer(nemo)
     asked = nemo_toys.streaming(tmp_path / "asked") / "encoder.onnx"
     model = onnx.load(asked)
-    model.graph.input.append(helper.make_tensor_value_info("prompt_index", TensorProto.INT64, [1]))
+    model.graph.input.append(helper.make_tensor_value_info("spk_targets", TensorProto.INT64, [1]))
     onnx.save(model, asked)
-    with pytest.raises(UnfitModelError, match="takes prompt_index too, which is not known"):
+    with pytest.raises(UnfitModelError, match="takes spk_targets too, which is not known"):
         check_transducer(asked.parent)
     shutil.copy(folder / "decoder.onnx", nemo / "decoder.onnx")
     with pytest.raises(

@@ -201,3 +201,16 @@ def test_an_ngram_scores_each_text_and_decides_which_is_best(search, toy, frames
     assert best.score - best.am_score == pytest.approx(added, abs=1e-3)
     assert other in best.text.split()
     assert [item.text for item in best_of(0.0, 0.0)] == [item.text for item in said]
+
+
+def test_a_hypothesis_ends_the_turn_with_its_last_unit(tmp_path, frames):
+    toy = read_transducer(nemo_toys.ending(tmp_path, seed=11))
+    search = TransducerSearch(Joint(toy, 1, 0.0), WrittenUnits(toy.tokens, toy.blank))
+    utterance, found = search.utterance(1), []
+    for frame in np.concatenate(frames):
+        search.advance([utterance], [frame[None]])
+        last = utterance.beam[0].last
+        (best,) = utterance.nbest(1, is_final=False)
+        found.append(best.ends_turn)
+        assert best.ends_turn == (last is not None and toy.tokens[last.unit] == "<EOU>")
+    assert 0 < sum(found) < len(found)

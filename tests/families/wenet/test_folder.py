@@ -52,7 +52,7 @@ def test_what_a_folder_is(made, kind, family, is_live):
     read = read_wenet(path)
     assert read.edges == (wenet_toys.EDGE, wenet_toys.EDGE)
     if is_live:
-        assert (read.encoder.chunk, read.encoder.shift, read.encoder.window) == (35, 32, 7)
+        assert (read.encoder.chunk, read.encoder.shift, read.encoder.least) == (35, 32, 7)
 
 
 @all_of("live")

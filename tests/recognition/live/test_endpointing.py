@@ -146,6 +146,22 @@ async def test_an_utterance_ends_sooner_where_its_speaker_has_finished(mode):
     assert [len(item) for item in asked] == [2 * 10_240, 5 * 10_240], "once in each pause"
 
 
+@pytest.mark.parametrize("settings", [{}, {"endpointing": False}])
+async def test_an_utterance_ends_sooner_where_the_first_pass_says_so(settings):
+    components = PlainComponents()
+    components.says_end = True
+    options = {"decoder": "transducer", "mode": "streaming", "semantic_endpointing": False}
+    found = await ends("3..9....", components, **options, **settings)
+    assert "end_of_turn" not in components.calls
+    if settings:
+        assert not found
+        return
+    ((end, heard),) = found
+    assert end > 4 * STEP_S
+    # At 200 ms of silence: the word itself has brought the news.
+    assert heard == pytest.approx(4 * STEP_S + 0.25, abs=0.05)
+
+
 @pytest.mark.parametrize("reason", ["he goes on", "no model", "an error"])
 async def test_otherwise_silence_decides(reason):
     components = PlainComponents()

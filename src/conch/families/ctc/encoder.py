@@ -158,10 +158,12 @@ class CtcExport(ExportedEncoder):
         self.vocabulary, self._blank = vocabulary_of_folder(model), model.blank
         super().__init__(_graph(model.recordings, threads))
 
-    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = (), /
+    ) -> list[FloatArray]:
         """Return log probabilities, those of the blank first."""
-        size = len(self.vocabulary.texts)
-        return [_blank_first(item, self._blank, size) for item in super().encode(waveforms)]
+        size, encoded = len(self.vocabulary.texts), super().encode(waveforms, languages)
+        return [_blank_first(item, self._blank, size) for item in encoded]
 
 
 class CtcExportLive(LiveEncoder):

@@ -7,8 +7,11 @@ from pathlib import Path
 from conch.catalogue.checks import ModelSummary, UnfitModelError, read_json, readable, size_of
 from conch.catalogue.exports import (
     BLANKS,
+    KALDI_BY_DEFAULT,
+    KALDI_OF_16_BITS,
     TOKENS,
     AcousticEncoder,
+    Features,
     OnnxNetwork,
     check_distinct,
     files_in,
@@ -26,6 +29,34 @@ from conch.families.ctc import LIVE
 ICEFALL = ("zipformer2_ctc", "zipformer2")
 NEMO = ("EncDecCTCModelBPE", "EncDecCTCModel", "EncDecHybridRNNTCTCBPEModel")
 WENET = "wenet_ctc"
+OMNILINGUAL, TELESPEECH, DOLPHIN = "omnilingual-asr", "telespeech_ctc", "dolphin"
+ONE_GRAPH = {
+    "medasr_ctc": Features(
+        maker="MedASR",
+        is_16_bit=False,
+        window="hanning",
+        snip_edges=True,
+        low=125.0,
+        high=7500.0,
+        removes_mean=False,
+        is_narrow=True,
+    ),
+    DOLPHIN: Features(
+        maker="Dolphin",
+        is_16_bit=False,
+        window="hann",
+        window_ms=31.25,
+        low=0.0,
+        high=8000.0,
+        is_librosa=True,
+        removes_mean=False,
+    ),
+    TELESPEECH: Features(snip_edges=True, low=40.0, high=7800.0, is_mfcc=True),
+    "fire-red-asr-2-ctc": KALDI_BY_DEFAULT,
+}
+"""What further models of sherpa-onnx hear, which take recordings alone, by `model_type`."""
+_MEANS = {"mean": "invstd", "cmvn_mean": "cmvn_inv_stddev"}
+"""Metadata with the mean of each feature, and those with what the rest is multiplied by."""
 VOCABULARY = "vocab.json"
 _PREPROCESSOR = "preprocessor_config.json"
 _TOKENIZERS = ("tokenizer_config.json", "special_tokens_map.json")
@@ -54,7 +85,7 @@ class CtcFolder:
     @property
     def frame_ms(self) -> int:
         subsampling = self.recordings.subsampling
-        return subsampling // 16 if self.recordings.features == "waveform" else subsampling * 10
+        return subsampling * 10 if self.recordings.features else subsampling // 16
 
 
 def check_ctc(folder: Path) -> ModelSummary:
@@ -130,27 +161,29 @@ def _folder(
                 f"its {first.path.name} has a frame for {first.subsampling} of what it hears and "
                 f"its {other.path.name} for {other.subsampling}: they are of different models"
             )
-    model_type = first.header.metadata.get("model_type", "")
+    model_type = _model_type(first.header)
     is_nemo = model_type in NEMO
     if width and isinstance(width[0], int):
         size = width[0]
-    elif model_type == WENET or is_nemo:
+    elif model_type in (WENET, *ONE_GRAPH) or is_nemo:
         size = whole_number(first.header, first.path, "vocab_size") + is_nemo
     else:
         raise UnfitModelError(f"its {first.path.name} does not say how many units it writes")
     symbols = _symbols(tokens, size, first.path.name)
     known: tuple[str, ...] = (*BLANKS, *_PADDING)
-    if first.features == "waveform":
+    if not first.features:
         symbols = tuple(_BRACKETED.sub(r"<\1>", text) for text in symbols)
         known = tuple({*_pad_tokens(tokens.parent)} & {*symbols}) or known
     blanks = [unit for unit, text in enumerate(symbols) if text in known]
+    if model_type == OMNILINGUAL:
+        blanks = [0]
     if not blanks:
         names = f"{', '.join(BLANKS)}, <pad> or [PAD]"
         raise UnfitModelError(f"its {tokens.name} has no blank, {names}")
     check_distinct(symbols, tokens.name)
     return CtcFolder(
         folder=folder,
-        model_type=model_type or ("waveform" if first.features == "waveform" else ""),
+        model_type=model_type or ("" if first.features else "waveform"),
         recordings=first,
         live=encoders[-1] if encoders[-1].is_live else None,
         tokens=symbols,
@@ -187,13 +220,18 @@ def _pad_tokens(folder: Path) -> list[str]:
     return tokens
 
 
+def _model_type(header: GraphHeader) -> str:
+    metadata = header.metadata
+    return metadata.get("model_type", "") or DOLPHIN * ("invstd" in metadata)
+
+
 def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
-    model_type, x = header.metadata.get("model_type", ""), header.inputs[0]
+    model_type, x = _model_type(header), header.inputs[0]
     if len(x.dims) == 2 and len(header.inputs) == 1:
         return AcousticEncoder(
             path=path,
             header=header,
-            features="waveform",
+            features=None,
             num_mels=1,
             is_normalised=_normalises(path.parent),
             takes_batches=False,
@@ -205,10 +243,41 @@ def _encoder(path: Path, header: GraphHeader) -> AcousticEncoder:
         return _wenet(path, header)
     if model_type in NEMO:
         return read_nemo_encoder(path, header)
-    known = ", ".join(filter(None, (*ICEFALL, WENET, *NEMO)))
+    if model_type in ONE_GRAPH:
+        return _one_graph(path, header, model_type)
+    known = ", ".join((*ICEFALL, WENET, *NEMO, *ONE_GRAPH, OMNILINGUAL))
     raise UnfitModelError(
         f"its {path.name} has model_type {model_type!r:.60}; those served are {known}"
     )
+
+
+def _one_graph(path: Path, header: GraphHeader, model_type: str) -> AcousticEncoder:
+    x, is_telespeech = header.inputs[0], model_type == TELESPEECH
+    num_mels = x.dims[-1] if isinstance(x.dims[-1], int) else 80
+    mean = next((key for key in _MEANS if key in header.metadata), "")
+    return AcousticEncoder(
+        path=path,
+        header=header,
+        features=ONE_GRAPH[model_type],
+        num_mels=num_mels,
+        is_normalised=is_telespeech,
+        means=_numbers(path, header, mean, num_mels) if mean else (),
+        scales=_numbers(path, header, _MEANS[mean], num_mels) if mean else (),
+        takes_batches=isinstance(x.dims[0], str),
+        frames_first=is_telespeech,
+    )
+
+
+def _numbers(path: Path, header: GraphHeader, key: str, count: int) -> tuple[float, ...]:
+    try:
+        numbers = tuple(map(float, header.metadata.get(key, "").split(",")))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != count:
+        raise UnfitModelError(
+            f"the metadata of its {path.name} have no {count} numbers {key!r}, as an export has it"
+        )
+    return numbers
 
 
 def _normalises(folder: Path) -> bool:
@@ -223,7 +292,7 @@ def _wenet(path: Path, header: GraphHeader) -> AcousticEncoder:
     encoder = AcousticEncoder(
         path=path,
         header=header,
-        features="kaldi of 16 bits",
+        features=KALDI_OF_16_BITS,
         takes_batches=False,
         subsampling=subsampling,
     )

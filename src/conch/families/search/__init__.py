@@ -78,6 +78,8 @@ def frames(name: str, *, is_live: bool = False) -> tuple[TensorInfo, ...]:
 
 
 SEGMENT = TensorInfo("waveform", "FP32", (-1,), "one segment, at most 40 s")
+ENDS_TURN = "ends_turn"
+"""Output of a decoder of live audio whose model says when the speaker has finished."""
 BEHIND = TensorInfo("behind_samples", "INT32", (1,), "samples whose frames come with a later chunk")
 PIECE = TensorInfo(
     "waveform",
@@ -96,11 +98,13 @@ def search_components(
     texts: tuple[TensorInfo, ...],
     package: WeightsPackage | None = None,
     parameters: Mapping[str, type] = MappingProxyType({}),
+    encoder_parameters: Mapping[str, type] = MappingProxyType({}),
 ) -> tuple[ComponentInfo, ...]:
     """Return encoder and decoder of segments, and those of live audio, in the order of `names`.
 
     `what` the frames are of is in their roles. `encoded` and `live_encoded` are the outputs of the
-    encoders, frames first, `texts` those of the decoder, and `parameters` its own ones.
+    encoders, frames first, `texts` those of the decoder, and `parameters` its own ones. Both
+    encoders take `encoder_parameters`.
     """
     frames_name = encoded[0].name
     live_title = f"{title}, live"
@@ -112,6 +116,7 @@ def search_components(
             step="encode",
             inputs=(SEGMENT,),
             outputs=encoded,
+            parameters=encoder_parameters,
             package=package,
         ),
         ComponentInfo(
@@ -131,6 +136,7 @@ def search_components(
             step="encode",
             inputs=(PIECE,),
             outputs=(*live_encoded, BEHIND),
+            parameters=encoder_parameters,
             is_stream=True,
             package=package,
         ),

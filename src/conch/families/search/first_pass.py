@@ -17,6 +17,7 @@ import numpy as np
 from conch.bls.call import ComponentAwayError, Parameter
 from conch.bls.calls import Calls
 from conch.component import SAMPLE_RATE, Array
+from conch.families.search import ENDS_TURN
 from conch.families.search.recogniser import (
     COLUMNS,
     EncodedFrames,
@@ -80,6 +81,8 @@ class SearchFirstPass(FirstPass):
     """Tensor from the encoder to the search."""
     keeps_for: str = ""
     """Encoder of recordings whose output a second pass may ask for; empty if none does."""
+    says_end = False
+    """Whether the search may say that the speaker has finished, by `ENDS_TURN`."""
 
     def __init__(
         self,
@@ -104,6 +107,10 @@ class SearchFirstPass(FirstPass):
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
         return search_parameters(options)
+
+    def encoder_parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
+        """Return what the encoder takes with START."""
+        return {}
 
     async def hear(
         self,
@@ -209,10 +216,12 @@ class SearchFirstPass(FirstPass):
             parameters["skip_foreign"] = True
         if is_over:
             parameters["is_over"] = True
+        ending = (ENDS_TURN,) * self.says_end
+        so_far = ("hypotheses", "scores", "stable", "num_words", *WORD_COLUMNS, *ending)
         outputs = await calls(
             self.decoder,
             frames.inputs,
-            COLUMNS if is_over else ("hypotheses", "scores", "stable", "num_words", *WORD_COLUMNS),
+            COLUMNS if is_over else so_far,
             parameters,
             position,
             work=options.beam_size if position.starts else 1,
@@ -223,7 +232,9 @@ class SearchFirstPass(FirstPass):
         nbest = hypotheses_of(outputs)
         words = within(words_of(outputs, start - self._behind_s), span)
         best = words[: outputs["num_words"].numpy()[0]]
-        return Decoded(nbest, {nbest[0].text: best}, outputs["stable"].numpy()[0].decode())
+        stable = outputs["stable"].numpy()[0].decode()
+        ends_turn = any(outputs[name].numpy()[0] for name in ending)
+        return Decoded(nbest, {nbest[0].text: best}, stable, ends_turn=ends_turn)
 
     async def _begin_again(
         self, utterance: LiveUtterance, calls: Calls, *, ends: bool
@@ -269,7 +280,8 @@ class SearchFirstPass(FirstPass):
         wanted = tuple(
             dict.fromkeys((self.frames, f"{self.frames}_lens", "behind_samples", *speech, *kept))
         )
-        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, sequence=position)
+        parameters = self.encoder_parameters(self._options) if position.starts else {}
+        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, parameters, position)
         frames = EncodedFrames.of(self.frames, outputs, waveform)
         behind_s = outputs["behind_samples"].numpy().item() / SAMPLE_RATE
         frame_s = sum(outputs[name].numpy().item() for name in kept) / SAMPLE_RATE

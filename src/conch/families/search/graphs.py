@@ -10,18 +10,14 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import AcousticEncoder, check_precision
+from conch.catalogue.exports import KALDI, PROMPT, AcousticEncoder, check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component import Array, FloatArray
-from conch.component.kaldi_fbank import (
-    KaldiFbank,
-    default_options,
-    icefall_options,
-    nemo_options,
-)
+from conch.component.kaldi_fbank import KaldiFbank, icefall_options, narrow_fbank
 from conch.component.onnx import open_network
 from conch.component.parameters import DeviceConfig
-from conch.wire.errors import ConfigError
+from conch.wire.errors import ConfigError, OptionError
+from conch.wire.languages import known_to
 
 _LEAST_VARIANCE = _LEAST_DEVIATION = 1e-5
 _GUARD = 2.0**-24
@@ -109,8 +105,8 @@ class States:
 def joined(states: Sequence[States]) -> tuple[Array, ...]:
     """Return the states of several streams as one batch; of those of a whole batch no copy."""
     first = states[0]
-    is_whole = first.arrays[0].shape[first.axes[0]] == len(states)
-    if is_whole and all(
+    sizes = {item.shape[axis] for item, axis in zip(first.arrays, first.axes, strict=True)}
+    if sizes <= {len(states)} and all(
         item.arrays is first.arrays and item.row == row for row, item in enumerate(states)
     ):
         return first.arrays
@@ -132,19 +128,28 @@ class EncoderGraph:
         self._session = open_network(what, encoder.path, self._threads)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
-        self._lens_types = [TYPES.get(item.element_type, np.int64) for item in header.inputs[1:]]
         # In front of the states some give the number of frames.
-        given = sum(not item.counts for item in states)
+        given = sum(item.is_given for item in states)
         names = [item.name for item in header.outputs]
         self._outputs = [names[0], *names[len(names) - given :]]
         # A product of int8 depends on all rows of a batch, and equal requests must get equal
         # answers.
         self.is_one_by_one = header.is_int8 or not encoder.takes_batches
 
-    def new_states(self) -> States:
-        states = self.encoder.states
+    def new_states(self, language: str = "auto") -> States:
+        """Return the states of a new stream; `language` matters to an encoder with prompts."""
+        states, prompts = self.encoder.states, self.encoder.prompts
+        if prompts and language not in prompts:
+            known = known_to(sorted(prompts), language)
+            raise OptionError(
+                f"option 'language' takes {known} with this model; sent: {language!r:.40}"
+            )
         arrays = (
-            np.full(item.shape, item.start, TYPES.get(item.element_type, np.float32))
+            np.full(
+                item.shape,
+                prompts[language] if item.name == PROMPT else item.start,
+                TYPES.get(item.element_type, np.float32),
+            )
             for item in states
         )
         return States(tuple(arrays), tuple(item.axis for item in states), 0)
@@ -175,22 +180,20 @@ class EncoderGraph:
             item.name: np.asarray(array[0]) if item.is_bare else array
             for item, array in zip(known, before, strict=True)
         }
-        lens = [len(item) for item in chunks]
-        feed |= {
-            self._inputs[0]: self._arranged(self._stacked(chunks)),
-            **self._further(lens, feed),
-        }
+        x = self._stacked(chunks)
+        # In windows the zeros beside the audio count, as in sherpa-onnx.
+        lens = [x.shape[1] if self.encoder.before else len(item) for item in chunks]
+        feed |= {self._inputs[0]: self._arranged(x), **self._further(lens, feed)}
         out, *new = self.run(feed)
         kept = iter(new)
         after = tuple(
-            array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
+            (next(kept)[None] if item.is_bare else next(kept))
+            if item.is_given
+            else array + item.counts
             for item, array in zip(known, before, strict=True)
         )
-        frames = [*self._frames_of(out)]
-        for row, length in enumerate(lens):
-            if length < self.encoder.chunk:
-                num_frames = (length - self.encoder.window) // self.encoder.subsampling + 1
-                frames[row] = frames[row][:num_frames]
+        rows = zip(self._frames_of(out), chunks, strict=True)
+        frames = [row[self.encoder.written(len(item))] for row, item in rows]
         return frames, [States(after, states[0].axes, row) for row in range(len(states))]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
@@ -202,11 +205,11 @@ class EncoderGraph:
         x = np.full((len(features), max(lens), self.encoder.num_mels), padding, np.float32)
         for row, item in enumerate(features):
             x[row, : len(item)] = item
-        feed = {self._inputs[0]: self._arranged(x)}
-        feed |= {
-            name: np.array(lens, dtype)
-            for name, dtype in zip(self._inputs[1:], self._lens_types, strict=True)
-        }
+        feed: dict[str, Array] = {self._inputs[0]: self._arranged(x)}
+        for other in self.encoder.header.inputs[1:]:
+            is_mask = len(other.dims) > 1
+            given = np.arange(max(lens)) < np.array(lens)[:, None] if is_mask else np.array(lens)
+            feed[other.name] = given.astype(TYPES.get(other.element_type, np.int64))
         out, *more = self.run(feed)
         out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
         return [row[:length] for row, length in zip(self._frames_of(out), out_lens, strict=True)]
@@ -218,23 +221,29 @@ class EncoderGraph:
         return outputs
 
     def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:
-        """Return chunks as a batch; where an encoder asks for their lengths, with zeros behind."""
-        if "chunk_lens" not in self._inputs:
-            return np.stack(chunks)
-        x = np.zeros((len(chunks), self.encoder.chunk, self.encoder.num_mels), np.float32)
-        for row, item in enumerate(chunks):
-            x[row, : len(item)] = item
-        return x
+        """Return chunks as a batch, with zeros behind a short one where the encoder takes these."""
+        if "chunk_lens" not in self._inputs and not self.encoder.before:
+            x = np.stack(chunks)
+        else:
+            x = np.zeros((len(chunks), self.encoder.chunk, self.encoder.num_mels), np.float32)
+            for row, item in enumerate(chunks):
+                x[row, : len(item)] = item
+        if not self.encoder.is_normalised:
+            return x
+        # With caches as NeMo's `online_normalization`, in windows as sherpa-onnx.
+        return _normalised(x, is_sample=bool(self.encoder.states))
 
     def _frames_of(self, out: FloatArray) -> FloatArray:
         """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
+        if self.encoder.frames_first:
+            return out.transpose(1, 0, 2)
         return out.transpose(0, 2, 1) if self.encoder.frames_last else out
 
     def _arranged(self, x: FloatArray) -> FloatArray:
         """Return features, float32 `[N, frames, size]`, as the encoder takes them."""
-        if self.encoder.features == "waveform":
+        if not self.encoder.features:
             return x[:, :, 0]
-        return x.transpose(0, 2, 1) if self.encoder.features == "nemo" else x
+        return x.transpose(0, 2, 1) if self.encoder.features.filters_first else x
 
     def _further(self, lens: Sequence[int], states: Mapping[str, Array]) -> dict[str, Array]:
         """Return the inputs of a chunk that are neither features nor states."""
@@ -255,30 +264,40 @@ class EncoderGraph:
 
 def fbank_of(encoder: AcousticEncoder, *, has_log: bool = True) -> KaldiFbank:
     """Return the features of a new stream of audio in [-1, 1], which are not normalised."""
-    scale, options = 32_768.0, icefall_options(encoder.num_mels)
-    match encoder.features:
-        case "kaldi":
-            scale = 1.0
-        case "kaldi by default":
-            options = default_options(encoder.num_mels)
-        case "nemo":
-            # sherpa-onnx has another window and last filter for recordings of transducers.
-            is_other = encoder.frames_last and not encoder.is_live
-            scale, options = 1.0, nemo_options(encoder.num_mels, is_other=is_other)
-    options.use_log_fbank = has_log
-    return KaldiFbank(encoder.num_mels, options, scale)
+    features = encoder.features or KALDI
+    options = icefall_options(encoder.num_mels, is_mfcc=features.is_mfcc)
+    options.frame_opts.window_type = features.window
+    options.frame_opts.frame_length_ms = features.window_ms
+    options.frame_opts.snip_edges = features.snip_edges
+    options.frame_opts.remove_dc_offset = features.removes_mean
+    options.mel_opts.low_freq, options.mel_opts.high_freq = features.low, features.high
+    options.mel_opts.is_librosa = features.is_librosa
+    if not features.is_mfcc:
+        options.use_log_fbank = has_log
+    return KaldiFbank(encoder.num_mels, options, 32_768.0 if features.is_16_bit else 1.0)
 
 
 def features_of(encoder: AcousticEncoder, waveform: FloatArray) -> FloatArray:
     """Return the features of float32 `[samples]` in [-1, 1] at 16 kHz, float32 `[frames, size]`."""
-    if encoder.features == "waveform":
+    if not encoder.features:
         if encoder.is_normalised:
             centred = waveform - waveform.mean()
             waveform = centred / np.sqrt(centred.var() + _LEAST_VARIANCE)
         return waveform.astype(np.float32, copy=False)[:, None]
-    if encoder.features != "nemo" or not encoder.is_normalised:
-        return fbank_of(encoder).whole(waveform)
-    # NeMo's `per_feature`: each filter has mean 0 and deviation 1 in a recording.
-    log = np.log(fbank_of(encoder, has_log=False).whole(waveform) + np.float32(_GUARD))
-    normalised = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
-    return np.asarray(normalised, np.float32)
+    if encoder.features.is_narrow:
+        low, high = encoder.features.low, encoder.features.high
+        return narrow_fbank(waveform, encoder.num_mels, low, high)
+    has_guard = encoder.is_normalised and encoder.features.filters_first
+    frames = fbank_of(encoder, has_log=not has_guard).whole(waveform)
+    if encoder.means:
+        return np.asarray((frames - np.array(encoder.means)) * encoder.scales, np.float32)
+    if has_guard:
+        frames = np.log(frames + np.float32(_GUARD))
+    return _normalised(frames) if encoder.is_normalised else frames
+
+
+def _normalised(log: FloatArray, *, is_sample: bool = False) -> FloatArray:
+    """Return features with mean 0 and deviation 1 of each filter: NeMo's `per_feature`."""
+    centred = log - log.mean(axis=-2, keepdims=True)
+    deviation = log.std(axis=-2, ddof=int(is_sample), keepdims=True)
+    return np.asarray(centred / (deviation + _LEAST_DEVIATION), np.float32)

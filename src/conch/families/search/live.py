@@ -19,18 +19,18 @@ sherpa-onnx's examples. The last chunk needs as many as it has."""
 
 
 class EncodedStream:
-    def __init__(self, graph: EncoderGraph) -> None:
+    def __init__(self, graph: EncoderGraph, language: str = "auto") -> None:
         self._encoder = graph.encoder
         self._fbank = fbank_of(graph.encoder)
-        self._begun = 0
-        """Feature frames before the next chunk."""
+        self._begun = -graph.encoder.before
+        """Feature frames before the next chunk; negative if it begins before the audio."""
         self._samples = 0
         self._has_ended = False
-        self.states = graph.new_states()
+        self.states = graph.new_states(language)
 
     @property
     def behind_s(self) -> float:
-        return self._samples / SAMPLE_RATE - self._begun * FRAME_S
+        return self._samples / SAMPLE_RATE - (self._begun + self._encoder.before) * FRAME_S
 
     @property
     def held_bytes(self) -> int:
@@ -53,15 +53,18 @@ class EncodedStream:
         """Whether the next chunk is complete, or the audio behind it has a frame."""
         left, encoder = self._fbank.ready - self._begun, self._encoder
         return left > encoder.chunk or (
-            encoder.takes_rest and self._has_ended and left >= encoder.window
+            encoder.takes_rest and self._has_ended and left >= encoder.least
         )
 
     def take_chunk(self) -> FloatArray:
-        """Return the features of the next chunk, float32 `[frames, num_mels]`."""
-        end = min(self._begun + self._encoder.chunk, self._fbank.ready)
-        frames = self._fbank.frames(self._begun, end)
+        """Return the features of the next chunk, float32 `[frames, num_mels]`.
+
+        As in sherpa-onnx, zeros are before the audio, whatever its features.
+        """
+        first, end = self._begun, min(self._begun + self._encoder.chunk, self._fbank.ready)
+        frames = self._fbank.frames(max(0, first), end)
         self._begun += self._encoder.shift
-        return frames
+        return np.pad(frames, ((-first, 0), (0, 0))) if first < 0 else frames
 
 
 class AudioStream(Protocol):
@@ -196,6 +199,12 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
                 f"{self._model} takes whole recordings"
             )
         return super().__call__(rows)
+
+    def _stream(self, row: Row) -> EncodedStream:
+        stream = super()._stream(row)
+        if row.starts and self._graph:
+            stream.states = self._graph.new_states(str(row.parameters.get("language", "auto")))
+        return stream
 
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
         assert self._graph is not None

@@ -41,16 +41,22 @@ class RecordingEncoder:
         batches = [[*range(len(rows))]]
         if not self._encoder.takes_any:
             batches = buckets([*map(len, waveforms)], self._max_padding, self._max_samples)
+        languages = [str(row.parameters.get("language", "auto")) for row in rows]
         by_index: dict[int, FloatArray] = {}
         for batch in batches:
-            encoded = self.encode([waveforms[index] for index in batch])
+            encoded = self.encode(
+                [waveforms[index] for index in batch], [languages[index] for index in batch]
+            )
             by_index.update(zip(batch, encoded, strict=True))
         return [
             {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
             for frames in (by_index[index] for index in range(len(rows)))
         ]
 
-    def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = ()
+    ) -> list[FloatArray]:
+        """Return the frames of waveforms; their languages matter to a model that is told them."""
         return self._encoder.encode(waveforms)
 
 
@@ -60,11 +66,14 @@ class ExportedEncoder:
     def __init__(self, graph: EncoderGraph) -> None:
         self._graph, self.takes_any = graph, graph.encoder.is_live
 
-    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = (), /
+    ) -> list[FloatArray]:
         if not self.takes_any:
             padded = [np.pad(item, (0, max(0, _LEAST - len(item)))) for item in waveforms]
             return self._graph.encode([features_of(self._graph.encoder, item) for item in padded])
-        streams = [EncodedStream(self._graph) for _ in waveforms]
+        languages = languages or ["auto"] * len(waveforms)
+        streams = [EncodedStream(self._graph, language) for language in languages]
         for stream, waveform in zip(streams, waveforms, strict=True):
             stream.accept(waveform, ends=True)
         return encode_chunks(self._graph, streams)

@@ -1,5 +1,7 @@
 """Transducers as icefall and NeMo export them for sherpa-onnx."""
 
+from dataclasses import replace
+
 from conch.families.family import (
     Decoder,
     Family,
@@ -11,6 +13,7 @@ from conch.families.family import (
 from conch.families.options import widest_beam
 from conch.families.search import (
     DEFAULT_WHEN,
+    ENDS_TURN,
     hypotheses,
     live_takes_the_vad,
     rescoring_takes_a_weight,
@@ -32,32 +35,46 @@ _HYPOTHESES = hypotheses(
     word_confidences="geometric mean of the probabilities of the word's units",
 )
 
+*_COMPONENTS, _LIVE_DECODER = search_components(
+    (*OFFLINE, *LIVE),
+    "Transducer",
+    "frames",
+    (
+        TensorInfo(
+            FRAMES, "FP32", (-1, -1), "[frames, size], one frame per 40 ms, or 80 ms of NeMo's"
+        ),
+        TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
+    ),
+    (
+        TensorInfo(
+            FRAMES,
+            "FP32",
+            (-1, -1),
+            "[frames, size] of the chunks that these samples complete; with END all remaining ones",
+        ),
+        TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
+    ),
+    _HYPOTHESES,
+    PACKAGE,
+    encoder_parameters={"language": str},
+)
+_ENDING_DECODER = replace(
+    _LIVE_DECODER,
+    outputs=(
+        *_LIVE_DECODER.outputs,
+        TensorInfo(
+            ENDS_TURN,
+            "INT32",
+            (1,),
+            "1 if the last unit of the best text says that the speaker has finished, else 0",
+        ),
+    ),
+)
+
 FAMILY = Family(
     name="transducer",
     title="Transducer",
-    components=search_components(
-        (*OFFLINE, *LIVE),
-        "Transducer",
-        "frames",
-        (
-            TensorInfo(
-                FRAMES, "FP32", (-1, -1), "[frames, size], one frame per 40 ms, or 80 ms of NeMo's"
-            ),
-            TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
-        ),
-        (
-            TensorInfo(
-                FRAMES,
-                "FP32",
-                (-1, -1),
-                "[frames, size] of the chunks that these samples complete; with END all "
-                "remaining ones",
-            ),
-            TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
-        ),
-        _HYPOTHESES,
-        PACKAGE,
-    ),
+    components=(*_COMPONENTS, _ENDING_DECODER),
     models=(
         ModelKind(
             name="transducer",

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from conch.component import FloatArray, Outputs, Row
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import Fusion, load_fused_language_model
@@ -11,6 +13,7 @@ from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.rows import checked_frames, hotwords, nbest_count, outputs_of, search_options
 from conch.decoding.streaming_decoder import searched
 from conch.decoding.vocab import WrittenUnits
+from conch.families.search import ENDS_TURN
 from conch.families.search.graphs import DecoderConfig
 from conch.families.transducer import MAX_BEAM
 from conch.families.transducer.guide import Bias, Guide
@@ -105,7 +108,8 @@ class TransducerDecoder:
         return [None] * len(searches)
 
     def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
-        return outputs_of(hypotheses, self._frame_s)
+        ends_turn = np.array([hypotheses[0].ends_turn], np.int32)
+        return {**outputs_of(hypotheses, self._frame_s), ENDS_TURN: ends_turn}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from conch.catalogue.checks import ModelSummary, UnfitModelError, readable, size_of
 from conch.catalogue.exports import (
+    NEMO_TRANSDUCER,
     TOKENS,
     AcousticEncoder,
     OnnxNetwork,
     chosen_file,
     files_in,
     header_of,
+    in_windows,
     read_encoder,
     read_nemo_encoder,
     read_tokens,
@@ -43,6 +45,8 @@ class Transducer:
     headers: Mapping[str, GraphHeader]
     tokens: tuple[str, ...]
     encoder: AcousticEncoder
+    live: AcousticEncoder | None
+    """The encoder of live audio; None if there is none."""
     context_size: int = 0
     """Units before the next one that the decoder reads; 0 if it reads all."""
     blank: int = 0
@@ -67,7 +71,7 @@ def check_transducer(folder: Path) -> ModelSummary:
         family=f"transducer ({model_type})" if model_type else "transducer",
         features=model.encoder.takes,
         units=len(model.tokens),
-        is_live=model.encoder.is_live,
+        is_live=model.live is not None,
     )
 
 
@@ -138,13 +142,15 @@ def _transducer(
             f"its {parts['joiner'].name} writes {width[0]} units and its "
             f"{parts['decoder'].name} reads {size}: they are of different models"
         )
+    acoustic = read_encoder(parts["encoder"], encoder)
     return Transducer(
         folder=folder,
         parts=parts,
         headers=headers,
         tokens=read_tokens(tokens, size),
         context_size=whole_number(decoder, parts["decoder"], "context_size"),
-        encoder=read_encoder(parts["encoder"], encoder),
+        encoder=acoustic,
+        live=acoustic if acoustic.is_live else None,
     )
 
 
@@ -152,7 +158,10 @@ def _nemo(
     folder: Path, parts: Mapping[str, Path], headers: Mapping[str, GraphHeader], tokens: Path
 ) -> Transducer:
     encoder, path = headers["encoder"], parts["encoder"]
-    acoustic = read_nemo_encoder(path, encoder)
+    acoustic = replace(read_nemo_encoder(path, encoder), frames_last=True)
+    live = acoustic if acoustic.is_live else in_windows(acoustic)
+    if not acoustic.is_live:
+        acoustic = replace(acoustic, features=NEMO_TRANSDUCER)
     inputs = [item.name for item in headers["decoder"].inputs]
     if len(inputs) != 4:
         raise UnfitModelError(
@@ -173,7 +182,8 @@ def _nemo(
         parts=parts,
         headers=headers,
         tokens=read_tokens(tokens, size, blank=size - 1),
-        encoder=replace(acoustic, frames_last=True),
+        encoder=acoustic,
+        live=live,
         blank=size - 1,
         lstm=Lstm(*sizes),
         is_tdt=is_tdt,

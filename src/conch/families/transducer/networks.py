@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from conch.catalogue.exports import AcousticEncoder
 from conch.catalogue.onnx_header import INT32
 from conch.component import FloatArray, log_softmax
 from conch.component.onnx import open_network
@@ -42,8 +43,8 @@ def opened_part(model: Transducer, part: str, threads: int) -> onnxruntime.Infer
     return open_network(f"the {part} of a transducer", model.parts[part], threads)
 
 
-def opened_encoder(model: Transducer, threads: int) -> EncoderGraph:
-    return EncoderGraph(model.encoder, "the encoder of a transducer", threads)
+def opened_encoder(encoder: AcousticEncoder, threads: int) -> EncoderGraph:
+    return EncoderGraph(encoder, "the encoder of a transducer", threads)
 
 
 class Predictor(Protocol):
@@ -246,8 +247,14 @@ def _runs(call: Callable[[], object]) -> bool:
 
 class TransducerEncoder(RecordingEncoder):
     def __init__(self, config: RecordingsConfig) -> None:
-        graph = opened_encoder(opened_folder(config), config.threads)
-        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
+        graph = opened_encoder(opened_folder(config).encoder, config.threads)
+        self._exported = ExportedEncoder(graph)
+        super().__init__(self._exported, FRAMES, config.max_padding, config.max_batch_s)
+
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = ()
+    ) -> list[FloatArray]:
+        return self._exported.encode(waveforms, languages)
 
 
 class TransducerStreamingEncoder(LiveEncoder):
@@ -255,5 +262,5 @@ class TransducerStreamingEncoder(LiveEncoder):
 
     def __init__(self, config: LiveConfig) -> None:
         model = opened_folder(config)
-        graph = opened_encoder(model, config.threads) if model.encoder.is_live else None
+        graph = opened_encoder(model.live, config.threads) if model.live else None
         super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)

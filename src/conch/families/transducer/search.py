@@ -99,7 +99,11 @@ class TransducerUtterance:
             text = joined_text(word.text for word in words)
             score = item.score / self._length(item) * self._length(ranked[0])
             am_score, lm_score = item.score - item.guided.gain, item.guided.lm_score
-            hypotheses.setdefault(text, CtcHypothesis(text, words, score, am_score, lm_score))
+            ends_turn = item.last is not None and item.last.unit in self._units.ends
+            hypotheses.setdefault(
+                text,
+                CtcHypothesis(text, words, score, am_score, lm_score, ends_turn=ends_turn),
+            )
         return [*hypotheses.values()][:count]
 
     def _length(self, item: _Hypothesis) -> int:

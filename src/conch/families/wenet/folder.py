@@ -8,6 +8,7 @@ from typing import Any
 
 from conch.catalogue.checks import ModelSummary, UnfitModelError, read_yaml, readable, size_of
 from conch.catalogue.exports import (
+    KALDI_BY_DEFAULT,
     TOKENS,
     AcousticEncoder,
     OnnxNetwork,
@@ -168,7 +169,7 @@ def _for_gpu(
     encoder = AcousticEncoder(
         path=path,
         header=header,
-        features="kaldi by default",
+        features=KALDI_BY_DEFAULT,
         num_mels=_last(x.dims, 80),
         takes_batches=True,
         subsampling=number("subsampling_rate", 2) if is_live else _SUBSAMPLING[layer],
@@ -222,7 +223,7 @@ def _for_cpu(
     encoder = AcousticEncoder(
         path=path,
         header=header,
-        features="kaldi by default",
+        features=KALDI_BY_DEFAULT,
         num_mels=number("feature_size"),
         takes_batches=False,
         subsampling=number("subsampling_rate", 2),

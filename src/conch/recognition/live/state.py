@@ -45,6 +45,8 @@ class LiveUtterance:
     num_stable: int = 0
     """Number of words at the beginning that the first pass no longer changes."""
     score: float = 0.0
+    ends_turn: bool = False
+    """Whether the first pass says that the speaker has finished."""
     steps: tuple[LiveStep, ...] = ()
     """All of its audio: for passes over it, and for a component that loses the stream."""
     encoded: Mapping[str, Frames] = field(default_factory=dict)
@@ -76,7 +78,13 @@ class LiveUtterance:
         if num_stable < self.num_stable and best.text.startswith(text_of_words(self.stable)):
             num_stable = self.num_stable
         words = decoded.words[best.text]
-        return replace(self, words=words, num_stable=num_stable, score=best.score)
+        return replace(
+            self,
+            words=words,
+            num_stable=num_stable,
+            score=best.score,
+            ends_turn=decoded.ends_turn,
+        )
 
     def steps_after(self, sample: int) -> tuple[int, list[LiveStep]]:
         """Return the steps that reach beyond a sample of the stream, and where the first begins."""

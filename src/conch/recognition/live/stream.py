@@ -192,14 +192,16 @@ class StreamRecognizer:
 
     async def _note_end_of_turn(self) -> bool:
         """Note for the endpoint rules whether the speaker has finished; return whether so."""
-        if self._turn_end is None or self._utterance is None:
+        if self._utterance is None:
             return False
-        if not self.options.adaptive:
-            await self._turn_end.settled()
-        if not self._turn_end.has_finished(self._endpointer.speech):
-            return False
-        self._endpointer.finished_at = self._endpointer.speech.after_last
-        return True
+        has_finished = self._utterance.ends_turn and self.options.endpointing
+        if self._turn_end and not has_finished:
+            if not self.options.adaptive:
+                await self._turn_end.settled()
+            has_finished = self._turn_end.has_finished(self._endpointer.speech)
+        if has_finished:
+            self._endpointer.finished_at = self._endpointer.speech.after_last
+        return has_finished
 
     async def _hear_pause(self, pause_ms: float, calls: Calls) -> None:
         """End the utterance if the incomplete step, and a pause after it, are silence enough.
