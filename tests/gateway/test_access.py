@@ -79,7 +79,8 @@ def bearer(key: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/models", "/v1/options", "/metrics", "/v1/listen", "/v1/realtime", "/v1/nothing"]
+    "path",
+    ["/v1/models", "/v1/options", "/metrics", "/v1/conch/listen", "/v1/realtime", "/v1/nothing"],
 )
 def test_without_the_key_there_is_no_answer(locked: tuple[str, str], path: str) -> None:
     url, key = locked
@@ -185,18 +186,19 @@ def test_a_client_secret_opens_live_sessions_alone_and_ends_with_its_key(tmp_pat
         assert status == 200
         secret = bearer(body["value"])
         # No server is there, but the secret is taken: it is not 401.
-        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 426
+        live = f"{service.url}/v1/conch/listen"
+        assert get(live, headers=secret)[0] == 426
         for headers in (secret, secret | upgrade):
             assert get(path, method="POST", headers=headers, json={})[0] == 401
             assert get(f"{service.url}/metrics", headers=headers)[0] == 401
             url = f"{service.url}/v1/audio/transcriptions"
             assert get(url, method="POST", headers=headers, data=form())[0] == 401
         keys.remove_key(file, "anna")
-        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 401
+        assert get(live, headers=secret)[0] == 401
         key = keys.add_key(file, "anna", Limits())
-        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 401, "it was the former key's"
+        assert get(live, headers=secret)[0] == 401, "it was the former key's"
         _, _, body = get(path, method="POST", headers=bearer(key), json={})
-        assert get(f"{service.url}/v1/listen", headers=bearer(body["value"]))[0] == 426
+        assert get(live, headers=bearer(body["value"]))[0] == 426
 
 
 def test_a_request_id_comes_back_unless_it_could_harm_a_log(plain: str) -> None:

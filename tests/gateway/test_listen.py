@@ -1,4 +1,4 @@
-"""`GET /v1/listen` in front of a real ."""
+"""`GET /v1/conch/listen` in front of a real ."""
 
 import asyncio
 import re
@@ -253,7 +253,7 @@ async def test_a_client_that_is_gone_frees_the_servers_stream(
             await asyncio.to_thread(wait_until, lambda: open_streams() == 1)
         assert socket.socket._response.connection is not None
         socket.socket._response.connection.transport.abort()
-    sessions = partial(inner_gateway.metric, "conch_gateway_sessions", route="/v1/listen")
+    sessions = partial(inner_gateway.metric, "conch_gateway_sessions", route="/v1/conch/listen")
     await asyncio.to_thread(wait_until, lambda: sessions() == 0, 20)
     await asyncio.to_thread(wait_until, lambda: open_streams() == 0, 20)
 

@@ -1,4 +1,4 @@
-"""What a client of /v1/listen is told after each update."""
+"""What a client of /v1/conch/listen is told after each update."""
 
 import gc
 import tracemalloc

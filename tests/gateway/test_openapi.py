@@ -121,7 +121,7 @@ def test_an_option_is_a_field_of_the_form_with_its_default_and_range(name: str) 
 
 
 def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
-    listen = {item["name"] for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]}
+    listen = {item["name"] for item in DOCUMENT["paths"]["/v1/conch/listen"]["get"]["parameters"]}
     of_recordings = {"channels", "coverage", "speaker_embeddings"}
     assert set(OPTIONS) - listen == of_recordings
     assert listen - set(OPTIONS) == set(OWN)
@@ -130,7 +130,7 @@ def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
 def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
     schemas = {
         item["name"]: item["schema"]
-        for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]
+        for item in DOCUMENT["paths"]["/v1/conch/listen"]["get"]["parameters"]
     }
     assert schemas["encoding"]["enum"] == list(ENCODINGS)
     assert schemas["told_s"]["maximum"] == MAX_SENT_BEFORE_S
@@ -150,7 +150,7 @@ def test_the_models_and_the_subprotocol_of_keys_are_told() -> None:
     for name in PATHS:
         if name.startswith("conch"):
             assert name in FORM["properties"]["model"]["description"]
-    for path in ("/v1/listen", "/v1/speak", "/v1/realtime"):
+    for path in ("/v1/conch/listen", "/v1/conch/speak", "/v1/realtime"):
         assert f"`{KEY_PROTOCOL}KEY`" in DOCUMENT["paths"][path]["get"]["description"]
 
 

@@ -1,4 +1,4 @@
-"""`GET /v1/speak`: text in pieces, audio out, over a plain client and over a real server."""
+"""`GET /v1/conch/speak`: text in pieces, audio out, over a plain client and over a real server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -75,7 +75,7 @@ async def socket(running: LoopGateway) -> AsyncIterator[SpeakingSocket]:
 
 
 def ended(running: LoopGateway, code: int) -> float:
-    labels = {"route": "/v1/speak", "key": "anybody", "code": str(code)}
+    labels = {"route": "/v1/conch/speak", "key": "anybody", "code": str(code)}
     return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
@@ -116,11 +116,11 @@ async def test_sentences_are_spoken_as_they_are_written(
     assert client.asked == ["One is here.", "Two is here", "Three."]
     assert len(socket.audio) == 2 * 29 and socket.socket.close_code == 1000
     await until(lambda: ended(running, 1000) == 1)
-    labels = {"route": "/v1/speak", "key": "anybody"}
+    labels = {"route": "/v1/conch/speak", "key": "anybody"}
     seconds = running.metric("conch_gateway_audio_seconds_total", **labels)
     assert seconds == pytest.approx(2.9)
     name = "conch_gateway_first_audio_seconds_count"
-    assert running.metric(name, route="/v1/speak") == 2
+    assert running.metric(name, route="/v1/conch/speak") == 2
 
 
 async def test_a_cancel_ends_what_is_spoken_and_drops_what_waits(
@@ -242,7 +242,7 @@ async def test_a_client_that_goes_away_ends_the_making(
         assert socket.socket._response is not None
         socket.socket._response.close()
     await until(lambda: ended(running, 1006) == 1)
-    assert running.metric("conch_gateway_sessions", route="/v1/speak") == 0
+    assert running.metric("conch_gateway_sessions", route="/v1/conch/speak") == 0
 
 
 @pytest.mark.parametrize(

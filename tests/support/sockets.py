@@ -62,7 +62,7 @@ class SpeakingSocket(Socket):
 async def listening_to(url: str, query: str = "", **settings: Any) -> AsyncIterator[Socket]:
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/listen?{query}", **settings) as socket,
+        session.ws_connect(f"{url}/v1/conch/listen?{query}", **settings) as socket,
     ):
         yield Socket(socket)
 
@@ -71,6 +71,6 @@ async def listening_to(url: str, query: str = "", **settings: Any) -> AsyncItera
 async def speaking(url: str, query: str = "", **settings: Any) -> AsyncIterator[SpeakingSocket]:
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/speak?{query}", **settings) as socket,
+        session.ws_connect(f"{url}/v1/conch/speak?{query}", **settings) as socket,
     ):
         yield SpeakingSocket(socket)

@@ -13,7 +13,7 @@ from conch.wire.hosts import is_loopback
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/favicon.ico")
 """Paths that need no key, with the page's files: they show nothing of requests."""
 PAGE_FILES = "/page/"
-SECRET_PATHS = ("/v1/realtime", "/v1/listen", "/v1/speak")
+SECRET_PATHS = ("/v1/realtime", "/v1/conch/listen", "/v1/conch/speak")
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Beginning of a WebSocket subprotocol with a key: browsers cannot send headers."""
 

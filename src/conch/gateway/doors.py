@@ -81,8 +81,8 @@ SESSIONS = Door(
 REALTIME = Door(
     "realtime", "websocket", _REALTIME, "live audio", "realtime.session:realtime", 21 * MIB
 )
-LISTEN = Door("listen", "websocket", "/v1/listen", "live audio", "listen:listen", 4 * MIB)
-SPEAK = Door("speak", "websocket", "/v1/speak", "live text", "speak:speak", MIB)
+LISTEN = Door("listen", "websocket", "/v1/conch/listen", "live audio", "listen:listen", 4 * MIB)
+SPEAK = Door("speak", "websocket", "/v1/conch/speak", "live text", "speak:speak", MIB)
 RIVA_FILE = Door("riva-file", "grpc", f"{_ASR}/Recognize", "file", "riva.recognition:recognize")
 RIVA_STREAM = Door(
     "riva-stream", "grpc", f"{_ASR}/StreamingRecognize", "live audio", "riva.recognition:stream"

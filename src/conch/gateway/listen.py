@@ -1,4 +1,4 @@
-"""`GET /v1/listen`: live audio over a WebSocket, and the query that sets its session."""
+"""`GET /v1/conch/listen`: live audio over a WebSocket, and the query that sets its session."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

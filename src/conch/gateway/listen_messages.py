@@ -1,4 +1,4 @@
-"""The messages of `GET /v1/listen`: from updates of a live session to JSON objects."""
+"""The messages of `GET /v1/conch/listen`: from updates of a live session to JSON objects."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence

@@ -108,7 +108,7 @@ def make_document() -> Schema:
     untold = ("stream", "decoder")
     spoken = {name: item for name, item in form["properties"].items() if name not in untold}
     schemas["DiarizationForm"] = {**form, "properties": spoken | turns}
-    document["paths"]["/v1/listen"]["get"]["parameters"] += [
+    document["paths"]["/v1/conch/listen"]["get"]["parameters"] += [
         _query_of_option(item)
         for item in taken_options().values()
         if item.name not in _RECORDINGS_ONLY

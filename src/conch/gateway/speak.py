@@ -1,4 +1,4 @@
-"""`GET /v1/speak`: a text that is still written comes over a WebSocket, and its audio goes back."""
+"""`GET /v1/conch/speak`: text that is still written comes over a WebSocket, and audio goes back."""
 
 import asyncio
 from collections import deque
