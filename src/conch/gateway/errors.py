@@ -107,6 +107,13 @@ def api_error(failure: Exception) -> ApiError:
     return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
 
 
+def named(error: errors.OptionError, fields: Mapping[str, str]) -> ApiError:
+    """Return the error of an option; it begins with the field, by option, that has set it."""
+    failure = api_error(error)
+    field = fields.get(failure.param or "")
+    return invalid(field, f"{field}: {failure}") if field else failure
+
+
 def _option_in(message: str) -> str | None:
     """Return the option that a message names, None if it names none."""
     match = re.search(r"option '(\w+)'", message)

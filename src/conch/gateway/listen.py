@@ -57,7 +57,7 @@ class ListenQuery:
 async def listen(request: web.Request) -> web.StreamResponse:
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
-    socket = LiveSocket(request, PROTOCOL, LISTEN.max_message_bytes)
+    socket = LiveSocket(request, LISTEN.max_message_bytes, PROTOCOL)
     return await hold(
         request, socket, lambda client: _ListenSession(request, socket, client, query)
     )

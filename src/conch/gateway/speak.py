@@ -46,7 +46,7 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voi
 
 async def speak(request: web.Request) -> web.StreamResponse:
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
-    socket = LiveSocket(request, PROTOCOL, SPEAK.max_message_bytes)
+    socket = LiveSocket(request, SPEAK.max_message_bytes, PROTOCOL)
     return await hold(request, socket, lambda client: _SpeakSession(request, socket, client, query))
 
 

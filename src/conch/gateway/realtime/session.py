@@ -31,7 +31,7 @@ BETA_PROTOCOL = "openai-beta.realtime-v1"
 
 
 async def realtime(request: web.Request) -> web.StreamResponse:
-    socket = LiveSocket(request, PROTOCOL, REALTIME.max_message_bytes)
+    socket = LiveSocket(request, REALTIME.max_message_bytes, PROTOCOL)
     return await hold(request, socket, lambda client: _RealtimeSession(request, socket, client))
 
 
