@@ -53,6 +53,11 @@ class ApiError(Exception):
         return {"message": str(self), "type": self.type, "param": self.param, "code": self.code}
 
 
+def openais_body(error: ApiError, request_id: str) -> dict[str, Any]:
+    """Return the body of an answer with an error, which does not name the request."""
+    return {"error": error.as_dict()}
+
+
 def invalid(param: str | None, message: str) -> ApiError:
     """Return the error of a field with a wrong value."""
     return ApiError(400, message, param=param, code="invalid_value")

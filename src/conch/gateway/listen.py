@@ -1,6 +1,6 @@
 """`GET /v1/conch/listen`: live audio over a WebSocket, and the query that sets its session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -13,7 +13,7 @@ from conch.gateway.errors import invalid, one_of
 from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.listen_messages import FrameAnswers, ListenMessages
 from conch.gateway.live_audio import ENCODINGS, RAW, LiveFrames, default_rate
-from conch.gateway.live_session import LiveSession
+from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.models import options_of
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import (
@@ -58,12 +58,12 @@ async def listen(request: web.Request) -> web.StreamResponse:
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, LISTEN.max_message_bytes, PROTOCOL)
-    return await hold(
-        request, socket, lambda client: _ListenSession(request, socket, client, query)
-    )
+    return await hold(request, socket, lambda client: ListenSession(request, socket, client, query))
 
 
-class _ListenSession(PlainSession):
+class ListenSession(PlainSession):
+    """A session whose binary frames are live audio."""
+
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: ListenQuery
     ) -> None:
@@ -80,10 +80,14 @@ class _ListenSession(PlainSession):
         self._frames = LiveFrames(query.encoding, query.sample_rate)
 
     async def run(self) -> int:
-        query = self._query
-        await self._greet(encoding=query.encoding, sample_rate=query.sample_rate)
+        await self._begin()
         async with self._frames, self._live:
             return await super().run()
+
+    async def _begin(self) -> None:
+        """Send what comes before the first text."""
+        query = self._query
+        await self._greet(encoding=query.encoding, sample_rate=query.sample_rate)
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         if frame.type == aiohttp.WSMsgType.BINARY:
@@ -109,17 +113,19 @@ class _ListenSession(PlainSession):
         if command_type not in known:
             await self._refuse(text, known)
         elif command_type == "close":
-            await self._hear(b"", ends=True)
-            self._close()
+            await self._end_audio()
         elif command_type == "finalize" and not self._is_closing:
             self._live.finalize()
+
+    async def _end_audio(self) -> None:
+        await self._hear(b"", ends=True)
+        self._close()
 
     async def _send_texts(self) -> None:
         query = self._query
         messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
         answers = FrameAnswers()
-        updates = charged_updates(self._live, self._gateway, self._caller, self._route)
-        async for update in updates:
+        async for update in self._updates():
             new = list(messages.after(update))
             if not query.answers_all:
                 for message in new:
@@ -128,6 +134,9 @@ class _ListenSession(PlainSession):
                 text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
                 await self._socket.send(text)
         self._last = messages.end()
+
+    def _updates(self) -> AsyncIterator[LiveUpdate]:
+        return charged_updates(self._live, self._gateway, self._caller, self._route)
 
 
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:
@@ -144,7 +153,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     )
     parts = {one_of("include", item, ("stats", "resume")) for item in included}
     sent = {name: value for name, value in values.items() if name not in OWN}
-    sample_rate = _rate(values.get("sample_rate"), encoding)
+    sample_rate = rate_of(values.get("sample_rate"), encoding)
     chosen = {
         **options_of(values.get("model", ""), aliases),
         **options_of_text(sent, all_options(), others=OWN),
@@ -185,7 +194,8 @@ def _sent_before_s(text: str) -> float:
     return seconds
 
 
-def _rate(text: str | None, encoding: str) -> int:
+def rate_of(text: str | None, encoding: str) -> int:
+    """Return Hz of decoded samples; raise an ApiError if they are out of range."""
     if not text:
         return default_rate(encoding)
     try:

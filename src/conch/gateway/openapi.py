@@ -19,7 +19,15 @@ import conch
 from conch.families import decoders, takers
 from conch.fitted_voices import FittedVoice
 from conch.gateway import file_request, voicing
-from conch.gateway.doors import SPEAK
+from conch.gateway.deepgram import parameters
+from conch.gateway.deepgram.speech import PARAMETERS
+from conch.gateway.doors import (
+    DEEPGRAM_FILE,
+    DEEPGRAM_LISTEN,
+    DEEPGRAM_SPEAK,
+    DEEPGRAM_SPEECH,
+    SPEAK,
+)
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
 from conch.gateway.listen import query_of
@@ -87,7 +95,8 @@ def make_document() -> Schema:
         for operation in methods.values():
             name = operation["summary"].split(" (")[0].replace(",", "")
             operation["operationId"] = name.replace(" ", "_").lower()
-            operation["responses"]["default"] = {"$ref": "#/components/responses/Error"}
+            error = {"$ref": "#/components/responses/Error"}
+            operation["responses"].setdefault("default", error)
     schemas = document["components"]["schemas"]
     schemas |= _schemas_of(Transcript, Option, Component, FormatRequest, Spoken, FittedVoice)
     # What to_json adds to the fields.
@@ -116,6 +125,16 @@ def make_document() -> Schema:
     document["paths"][SPEAK.address]["get"]["parameters"] += [
         _query_of_option(item) for item in voicing.OPTIONS.values()
     ]
+    for door, known in (
+        (DEEPGRAM_LISTEN, parameters.OF_BOTH | parameters.OF_LIVE_AUDIO),
+        (DEEPGRAM_FILE, parameters.OF_BOTH | parameters.OF_RECORDINGS),
+        (DEEPGRAM_SPEAK, PARAMETERS),
+        (DEEPGRAM_SPEECH, PARAMETERS),
+    ):
+        document["paths"][door.address][door.method.lower()]["parameters"] += [
+            {"name": name, "in": "query", "schema": {"type": "string"}, "description": meaning}
+            for name, meaning in known.items()
+        ]
     # As in JSON, which has no tuples.
     return cast(Schema, msgspec.json.decode(msgspec.json.encode(document)))
 

@@ -47,10 +47,12 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voi
 async def speak(request: web.Request) -> web.StreamResponse:
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, SPEAK.max_message_bytes, PROTOCOL)
-    return await hold(request, socket, lambda client: _SpeakSession(request, socket, client, query))
+    return await hold(request, socket, lambda client: SpeakSession(request, socket, client, query))
 
 
-class _SpeakSession(PlainSession):
+class SpeakSession(PlainSession):
+    """A session whose client writes texts that end with a flush."""
+
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing
     ) -> None:
@@ -65,9 +67,13 @@ class _SpeakSession(PlainSession):
         """Seconds of audio that were sent."""
 
     async def run(self) -> int:
+        await self._begin()
+        return await super().run()
+
+    async def _begin(self) -> None:
+        """Send what comes before the first audio."""
         query = self._query
         await self._greet(format=query.format, sample_rate=query.rate, voice=query.voice)
-        return await super().run()
 
     async def fail(self, error: ApiError) -> None:
         await self._send({"type": "error", "error": error.as_dict(), **self._audio_position()})
@@ -83,11 +89,7 @@ class _SpeakSession(PlainSession):
                 case "text":
                     self._add(command.text)
                 case "flush":
-                    if len(self._utterances) > MAX_FLUSHES:
-                        message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
-                        raise ApiError(429, message, code="backlog_exceeded")
-                    self._utterances[-1].end()
-                    self._utterances.append(TextPieces())
+                    self._flush()
                 case "close":
                     self._close()
 
@@ -96,6 +98,13 @@ class _SpeakSession(PlainSession):
         check_waiting(waiting)
         if text:
             self._utterances[-1].add(text)
+
+    def _flush(self) -> None:
+        if len(self._utterances) > MAX_FLUSHES:
+            message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
+            raise ApiError(429, message, code="backlog_exceeded")
+        self._utterances[-1].end()
+        self._utterances.append(TextPieces())
 
     def _close(self) -> None:
         if not self._is_closing:
@@ -125,15 +134,15 @@ class _SpeakSession(PlainSession):
                 self._utterances.popleft()
             for _ in range(self._num_cancels):
                 self._num_cancels -= 1
-                await self._send({"type": "cancelled", **self._audio_position()})
-        self._last = {"type": "end", **self._audio_position()}
+                await self._send_cancelled()
+        self._last = self._end()
 
     async def _speak(self, utterance: TextPieces) -> None:
         before_s, encoder = self._audio_s, self._query.encoder()
         stream = self._client.synthesize_stream(
             utterance.each(), request_id=self._request_id, **self._query.options
         )
-        accounting = self._gateway, self._caller, SPEAK.address
+        accounting = self._gateway, self._caller, self._route
         figures: dict[str, Any] = {"path": (), "stages": {}, "warnings": ()}
         try:
             async with aclosing(counted(stream, *accounting, lambda: utterance.began)) as pieces:
@@ -144,18 +153,30 @@ class _SpeakSession(PlainSession):
         except TextError as error:
             figures["warnings"] = (str(error),) if utterance.began else ()
         if utterance.began or not self._is_closing:
-            stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
-            await self._send(
-                {"type": "flushed", **self._audio_position(), **figures, "stages": stages}
-            )
+            await self._send_flushed(figures)
 
     async def _send_piece(self, spoken: Spoken, audio: bytes) -> None:
-        for sentence in spoken.sentences:
-            await self._send({"type": "sentence", **asdict(sentence)})
+        await self._send_sentences(spoken)
         if audio:
             await self._socket.send(audio)
         self._audio_s = spoken.duration
         self._caller.check_audio()
+
+    async def _send_sentences(self, spoken: Spoken) -> None:
+        for sentence in spoken.sentences:
+            await self._send({"type": "sentence", **asdict(sentence)})
+
+    async def _send_flushed(self, figures: Mapping[str, Any]) -> None:
+        """Send that all before a flush was spoken."""
+        stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
+        await self._send({"type": "flushed", **self._audio_position(), **figures, "stages": stages})
+
+    async def _send_cancelled(self) -> None:
+        await self._send({"type": "cancelled", **self._audio_position()})
+
+    def _end(self) -> Mapping[str, Any] | None:
+        """Return the last message."""
+        return {"type": "end", **self._audio_position()}
 
     def _audio_position(self) -> dict[str, float]:
         return {"audio_s": round(self._audio_s, 3)}
