@@ -24,19 +24,16 @@ CONTENT_TYPES = {
 G711_TYPES = {
     "mulaw": "audio/mulaw",
     "alaw": "audio/alaw",
-    "wav_mulaw": "audio/wav",
-    "wav_alaw": "audio/wav",
+    **dict.fromkeys(("wav_mulaw", "wav_alaw"), "audio/wav"),
 }
 """Media types of the formats of telephones, which the gateway alone makes."""
-_CODECS = {
+_CODECS: dict[str, tuple[str, str, str, int | None]] = {
     "mp3": ("mp3", "libmp3lame", "fltp", 64_000),
     "opus": ("ogg", "libopus", "flt", 32_000),
     "flac": ("flac", "flac", "s16", None),
     "aac": ("adts", "aac", "fltp", 64_000),
-    "mulaw": ("mulaw", "pcm_mulaw", "s16", None),
-    "alaw": ("alaw", "pcm_alaw", "s16", None),
-    "wav_mulaw": ("wav", "pcm_mulaw", "s16", None),
-    "wav_alaw": ("wav", "pcm_alaw", "s16", None),
+    **{name: (name, f"pcm_{name}", "s16", None) for name in ("mulaw", "alaw")},
+    **{f"wav_{name}": ("wav", f"pcm_{name}", "s16", None) for name in ("mulaw", "alaw")},
 }
 """Container, codec, format of its samples, and bits per second."""
 FITTED_COMMENT = "synthetic speech by a voice that is fitted to recordings of a person"
@@ -59,18 +56,9 @@ def wav_header(
 class Encoder:
     """Encodes the samples of one audio; `write` may return bytes later, and `finish` the rest."""
 
-    def __init__(
-        self,
-        format: str,
-        rate: int,
-        made_rate: int,
-        *,
-        is_fitted: bool = False,
-        bit_rate: int = 0,
-    ) -> None:
-        """Encode samples of `made_rate` Hz at `rate` Hz.
+    def __init__(self, format: str, rate: int, made_rate: int, *, is_fitted: bool = False) -> None:
+        """Encode samples of `made_rate` Hz at `rate` Hz, in one of CONTENT_TYPES or G711_TYPES.
 
-        `format` is one of CONTENT_TYPES and G711_TYPES; a `bit_rate` of 0 is that of the format.
         MP3, Opus and FLAC say in a comment if the voice imitates a person.
         """
         self._comment = FITTED_COMMENT if is_fitted else ""
@@ -79,7 +67,7 @@ class Encoder:
             import soxr
 
             self._resampler = soxr.ResampleStream(made_rate, rate, 1, dtype="float32")
-        self._format, self._rate, self._bit_rate = format, rate, bit_rate
+        self._format, self._rate = format, rate
         self._head = wav_header(rate) if format == "wav" else b""
         self._sink = io.BytesIO()
         self._container: Any = None
@@ -121,7 +109,7 @@ class Encoder:
             self._container.metadata["comment"] = self._comment
         self._stream: Any = self._container.add_stream(codec, rate=self._rate, layout="mono")
         if bits:
-            self._stream.bit_rate = self._bit_rate or bits
+            self._stream.bit_rate = bits
         self._frame = av.AudioFrame
         self._time = 0
 

@@ -87,21 +87,22 @@ SESSIONS = Door(
 REALTIME = Door(
     "realtime", "websocket", _REALTIME, "live audio", "realtime.session:realtime", 21 * MIB
 )
-_DEEPGRAMS = "deepgram.errors:deepgrams_body"
+_DEEPGRAMS: Any = {"refused_by": "errors:deepgrams_body"}
 DEEPGRAM_FILE = Door(
-    *("deepgram-file", "http", "/v1/listen", "file", "deepgram.file:listen"), refused_by=_DEEPGRAMS
+    *("deepgram-file", "http", "/v1/listen", "file", "deepgram.listen:transcribe"), **_DEEPGRAMS
 )
 DEEPGRAM_LISTEN = Door(
-    *("deepgram-listen", "websocket", "/v1/listen", "live audio", "deepgram.live:listen", 4 * MIB),
-    refused_by=_DEEPGRAMS,
+    *("deepgram-listen", "websocket", "/v1/listen", "live audio", "deepgram.listen:listen"),
+    4 * MIB,
+    **_DEEPGRAMS,
 )
 DEEPGRAM_SPEECH = Door(
-    *("deepgram-speech", "http", "/v1/speak", "text", "deepgram.speech:speak", MIB),
-    refused_by=_DEEPGRAMS,
+    *("deepgram-speech", "http", "/v1/speak", "text", "deepgram.speak:speak"), MIB, **_DEEPGRAMS
 )
 DEEPGRAM_SPEAK = Door(
-    *("deepgram-speak", "websocket", "/v1/speak", "live text", "deepgram.live_speech:speak", MIB),
-    refused_by=_DEEPGRAMS,
+    *("deepgram-speak", "websocket", "/v1/speak", "live text", "deepgram.speak:speak_live"),
+    MIB,
+    **_DEEPGRAMS,
 )
 LISTEN = Door("listen", "websocket", "/v1/conch/listen", "live audio", "listen:listen", 4 * MIB)
 SPEAK = Door("speak", "websocket", "/v1/conch/speak", "live text", "speak:speak", MIB)

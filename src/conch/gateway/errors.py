@@ -54,8 +54,12 @@ class ApiError(Exception):
 
 
 def openais_body(error: ApiError, request_id: str) -> dict[str, Any]:
-    """Return the body of an answer with an error, which does not name the request."""
     return {"error": error.as_dict()}
+
+
+def deepgrams_body(error: ApiError, request_id: str) -> dict[str, Any]:
+    code = "INVALID_AUTH" if error.status == 401 else (error.code or error.type).upper()
+    return {"err_code": code, "err_msg": str(error), "request_id": request_id}
 
 
 def invalid(param: str | None, message: str) -> ApiError:

@@ -71,12 +71,18 @@ class Form:
 
 
 @asynccontextmanager
-async def uploaded(request: web.Request, files: Collection[str] = ()) -> AsyncIterator[Form]:
+async def uploaded(
+    request: web.Request, files: Collection[str] = (), head: bytes | None = None
+) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
-    It has a field `file`, or in its place any number of `files`, which stay in memory.
+    It has a field `file`, or in its place any number of `files`, which stay in memory. With a
+    `head`, even an empty one, the body is the file alone, which begins with these bytes.
+
+    Uploads take as long as their clients like, and many come at once: so files larger than
+    MEMORY_BYTES wait on the disk. Without room for a body it is refused before it is read.
     """
-    if request.content_type != "multipart/form-data":
+    if head is None and request.content_type != "multipart/form-data":
         raise ApiError(
             415,
             "send the file as multipart/form-data (curl -F file=@talk.mp3), not "
@@ -84,26 +90,6 @@ async def uploaded(request: web.Request, files: Collection[str] = ()) -> AsyncIt
             param="file",
             code="unsupported_media_type",
         )
-    async with _received(request, files=files) as form:
-        yield form
-
-
-@asynccontextmanager
-async def uploaded_bare(request: web.Request, head: bytes) -> AsyncIterator[Form]:
-    """Yield a form whose file is the body of a request, behind a header of its format."""
-    async with _received(request, head=head) as form:
-        yield form
-
-
-@asynccontextmanager
-async def _received(
-    request: web.Request, files: Collection[str] = (), head: bytes | None = None
-) -> AsyncIterator[Form]:
-    """Yield what a request sends: a form, or with a `head` the bare file behind it.
-
-    Uploads take as long as their clients like, and many come at once: so files larger than
-    MEMORY_BYTES wait on the disk. Without room for a body it is refused before it is read.
-    """
     gateway, caller = request.app[GATEWAY], request[CALLER]
     most = min(int(gateway.config.max_body_mb * MB), gateway.largest_upload)
     # A compressed body has any length, and a chunked one does not give its own.

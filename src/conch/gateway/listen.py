@@ -1,8 +1,9 @@
 """`GET /v1/conch/listen`: live audio over a WebSocket, and the query that sets its session."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, ClassVar
 
 import aiohttp
 from aiohttp import web
@@ -13,7 +14,7 @@ from conch.gateway.errors import invalid, one_of
 from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.listen_messages import FrameAnswers, ListenMessages
 from conch.gateway.live_audio import ENCODINGS, RAW, LiveFrames, default_rate
-from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.live_session import LiveSession
 from conch.gateway.models import options_of
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import (
@@ -44,13 +45,13 @@ class ListenQuery:
     sample_rate: int
     """Hz of the decoded samples."""
     options: RecognitionOptions
-    has_stats: bool
+    has_stats: bool = False
     """Whether there are messages of the path."""
-    answers_all: bool
+    answers_all: bool = False
     """Whether each frame gets one answer."""
-    has_resume: bool
+    has_resume: bool = False
     """Whether messages say from where another session has to hear the audio."""
-    sent_before_s: float
+    sent_before_s: float = 0.0
     """Seconds at the beginning whose words an earlier session has sent."""
 
 
@@ -63,6 +64,11 @@ async def listen(request: web.Request) -> web.StreamResponse:
 
 class ListenSession(PlainSession):
     """A session whose binary frames are live audio."""
+
+    commands: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("close", "keepalive", "finalize")
+    }
+    """What the types of text frames ask for."""
 
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: ListenQuery
@@ -78,16 +84,13 @@ class ListenSession(PlainSession):
             sent_before_s=0.0 if query.answers_all else query.sent_before_s,
         )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
+        self._messages = self._make_messages()
 
     async def run(self) -> int:
-        await self._begin()
-        async with self._frames, self._live:
-            return await super().run()
-
-    async def _begin(self) -> None:
-        """Send what comes before the first text."""
         query = self._query
         await self._greet(encoding=query.encoding, sample_rate=query.sample_rate)
+        async with self._frames, self._live:
+            return await super().run()
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         if frame.type == aiohttp.WSMsgType.BINARY:
@@ -107,25 +110,26 @@ class ListenSession(PlainSession):
             await self.fail(error_for_client(error))
 
     async def _obey(self, text: str) -> None:
-        known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
+        known = [*self.commands][: 2 if self._query.answers_all else 3]
         command = command_in(text)
-        command_type = command.type if command else None
-        if command_type not in known:
+        wanted = self.commands[command.type] if command and command.type in known else None
+        if wanted is None:
             await self._refuse(text, known)
-        elif command_type == "close":
-            await self._end_audio()
-        elif command_type == "finalize" and not self._is_closing:
+        elif wanted == "close":
+            await self._hear(b"", ends=True)
+            self._close()
+        elif wanted == "finalize" and not self._is_closing:
             self._live.finalize()
 
-    async def _end_audio(self) -> None:
-        await self._hear(b"", ends=True)
-        self._close()
+    def _make_messages(self) -> Any:
+        """Return what makes messages of the updates, as `ListenMessages` does."""
+        return ListenMessages(has_stats=self._query.has_stats, has_resume=self._query.has_resume)
 
     async def _send_texts(self) -> None:
-        query = self._query
-        messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
+        query, messages = self._query, self._messages
         answers = FrameAnswers()
-        async for update in self._updates():
+        updates = charged_updates(self._live, self._gateway, self._caller, self._route)
+        async for update in updates:
             new = list(messages.after(update))
             if not query.answers_all:
                 for message in new:
@@ -134,9 +138,6 @@ class ListenSession(PlainSession):
                 text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
                 await self._socket.send(text)
         self._last = messages.end()
-
-    def _updates(self) -> AsyncIterator[LiveUpdate]:
-        return charged_updates(self._live, self._gateway, self._caller, self._route)
 
 
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:
@@ -153,7 +154,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     )
     parts = {one_of("include", item, ("stats", "resume")) for item in included}
     sent = {name: value for name, value in values.items() if name not in OWN}
-    sample_rate = rate_of(values.get("sample_rate"), encoding)
+    sample_rate = _rate(values.get("sample_rate"), encoding)
     chosen = {
         **options_of(values.get("model", ""), aliases),
         **options_of_text(sent, all_options(), others=OWN),
@@ -194,8 +195,7 @@ def _sent_before_s(text: str) -> float:
     return seconds
 
 
-def rate_of(text: str | None, encoding: str) -> int:
-    """Return Hz of decoded samples; raise an ApiError if they are out of range."""
+def _rate(text: str | None, encoding: str) -> int:
     if not text:
         return default_rate(encoding)
     try:

@@ -19,15 +19,9 @@ import conch
 from conch.families import decoders, takers
 from conch.fitted_voices import FittedVoice
 from conch.gateway import file_request, voicing
-from conch.gateway.deepgram import parameters
-from conch.gateway.deepgram.speech import PARAMETERS
-from conch.gateway.doors import (
-    DEEPGRAM_FILE,
-    DEEPGRAM_LISTEN,
-    DEEPGRAM_SPEAK,
-    DEEPGRAM_SPEECH,
-    SPEAK,
-)
+from conch.gateway.deepgram.parameters import FileParameters, LiveParameters
+from conch.gateway.deepgram.speak import SpeakParameters
+from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
 from conch.gateway.listen import query_of
@@ -125,15 +119,14 @@ def make_document() -> Schema:
     document["paths"][SPEAK.address]["get"]["parameters"] += [
         _query_of_option(item) for item in voicing.OPTIONS.values()
     ]
-    for door, known in (
-        (DEEPGRAM_LISTEN, parameters.OF_BOTH | parameters.OF_LIVE_AUDIO),
-        (DEEPGRAM_FILE, parameters.OF_BOTH | parameters.OF_RECORDINGS),
-        (DEEPGRAM_SPEAK, PARAMETERS),
-        (DEEPGRAM_SPEECH, PARAMETERS),
+    for path, method, kind in (
+        ("/v1/listen", "get", LiveParameters),
+        ("/v1/listen", "post", FileParameters),
+        ("/v1/speak", "get", SpeakParameters),
+        ("/v1/speak", "post", SpeakParameters),
     ):
-        document["paths"][door.address][door.method.lower()]["parameters"] += [
-            {"name": name, "in": "query", "schema": {"type": "string"}, "description": meaning}
-            for name, meaning in known.items()
+        document["paths"][path][method]["parameters"] = [
+            _query_of_option(item) for item in fields(kind)
         ]
     # As in JSON, which has no tuples.
     return cast(Schema, msgspec.json.decode(msgspec.json.encode(document)))

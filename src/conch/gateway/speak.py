@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 from aiohttp import web
@@ -32,7 +32,6 @@ from conch.wire.synthesis import Spoken
 
 MAX_FLUSHES = 1_000
 """Texts of a session that may wait to be spoken."""
-COMMANDS = ("text", "flush", "cancel", "close")
 
 
 def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voicing:
@@ -51,7 +50,12 @@ async def speak(request: web.Request) -> web.StreamResponse:
 
 
 class SpeakSession(PlainSession):
-    """A session whose client writes texts that end with a flush."""
+    """A session whose client writes texts, each up to a flush."""
+
+    commands: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("text", "flush", "cancel", "close")
+    }
+    """What the types of frames ask for."""
 
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing
@@ -67,29 +71,30 @@ class SpeakSession(PlainSession):
         """Seconds of audio that were sent."""
 
     async def run(self) -> int:
-        await self._begin()
-        return await super().run()
-
-    async def _begin(self) -> None:
-        """Send what comes before the first audio."""
         query = self._query
         await self._greet(format=query.format, sample_rate=query.rate, voice=query.voice)
+        return await super().run()
 
     async def fail(self, error: ApiError) -> None:
         await self._send({"type": "error", "error": error.as_dict(), **self._audio_position()})
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         command = command_in(frame.data)
-        if command is None or command.type not in COMMANDS:
-            return await self._refuse(frame.data, COMMANDS)
-        if command.type == "cancel":
+        if command is None or command.type not in self.commands:
+            return await self._refuse(frame.data, [*self.commands])
+        wanted = self.commands[command.type]
+        if wanted == "cancel":
             self._cancel()
         elif not self._is_closing:
-            match command.type:
+            match wanted:
                 case "text":
                     self._add(command.text)
                 case "flush":
-                    self._flush()
+                    if len(self._utterances) > MAX_FLUSHES:
+                        message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
+                        raise ApiError(429, message, code="backlog_exceeded")
+                    self._utterances[-1].end()
+                    self._utterances.append(TextPieces())
                 case "close":
                     self._close()
 
@@ -98,13 +103,6 @@ class SpeakSession(PlainSession):
         check_waiting(waiting)
         if text:
             self._utterances[-1].add(text)
-
-    def _flush(self) -> None:
-        if len(self._utterances) > MAX_FLUSHES:
-            message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
-            raise ApiError(429, message, code="backlog_exceeded")
-        self._utterances[-1].end()
-        self._utterances.append(TextPieces())
 
     def _close(self) -> None:
         if not self._is_closing:
@@ -134,8 +132,8 @@ class SpeakSession(PlainSession):
                 self._utterances.popleft()
             for _ in range(self._num_cancels):
                 self._num_cancels -= 1
-                await self._send_cancelled()
-        self._last = self._end()
+                await self._send({"type": "cancelled", **self._audio_position()})
+        self._last = {"type": "end", **self._audio_position()}
 
     async def _speak(self, utterance: TextPieces) -> None:
         before_s, encoder = self._audio_s, self._query.encoder()
@@ -153,30 +151,18 @@ class SpeakSession(PlainSession):
         except TextError as error:
             figures["warnings"] = (str(error),) if utterance.began else ()
         if utterance.began or not self._is_closing:
-            await self._send_flushed(figures)
+            stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
+            await self._send(
+                {"type": "flushed", **self._audio_position(), **figures, "stages": stages}
+            )
 
     async def _send_piece(self, spoken: Spoken, audio: bytes) -> None:
-        await self._send_sentences(spoken)
+        for sentence in spoken.sentences:
+            await self._send({"type": "sentence", **asdict(sentence)})
         if audio:
             await self._socket.send(audio)
         self._audio_s = spoken.duration
         self._caller.check_audio()
-
-    async def _send_sentences(self, spoken: Spoken) -> None:
-        for sentence in spoken.sentences:
-            await self._send({"type": "sentence", **asdict(sentence)})
-
-    async def _send_flushed(self, figures: Mapping[str, Any]) -> None:
-        """Send that all before a flush was spoken."""
-        stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
-        await self._send({"type": "flushed", **self._audio_position(), **figures, "stages": stages})
-
-    async def _send_cancelled(self) -> None:
-        await self._send({"type": "cancelled", **self._audio_position()})
-
-    def _end(self) -> Mapping[str, Any] | None:
-        """Return the last message."""
-        return {"type": "end", **self._audio_position()}
 
     def _audio_position(self) -> dict[str, float]:
         return {"audio_s": round(self._audio_s, 3)}

@@ -44,26 +44,22 @@ class Voicing:
     """Hz of the audio."""
     is_fitted: bool = False
     """Whether the voice imitates a person."""
-    bit_rate: int = 0
-    """Bits a second; 0 for those of the format."""
 
     @classmethod
-    def parse(cls, options: Mapping[str, Any], format: str, bit_rate: int = 0) -> "Voicing":
+    def parse(cls, options: Mapping[str, Any], format: str) -> "Voicing":
         """Return what options ask for; raise an OptionError for a wrong one."""
         made = "pcm_s16" if format in G711_TYPES else format
         parsed = SynthesisOptions.parse({**options, "format": made})
         by = synthesizer_of(parsed.voice)
         rate = parsed.sample_rate or by.sample_rate
-        sent = {**options, "format": "pcm_f32"}
-        return cls(sent, format, parsed.voice, rate, by.is_fitted, bit_rate)
+        return cls({**options, "format": "pcm_f32"}, format, parsed.voice, rate, by.is_fitted)
 
     @property
     def content_type(self) -> str:
         return (CONTENT_TYPES | G711_TYPES)[self.format]
 
     def encoder(self) -> Encoder:
-        settings: dict[str, Any] = {"is_fitted": self.is_fitted, "bit_rate": self.bit_rate}
-        return Encoder(self.format, self.rate, self.rate, **settings)
+        return Encoder(self.format, self.rate, self.rate, is_fitted=self.is_fitted)
 
 
 async def counted(

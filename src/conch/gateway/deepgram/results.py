@@ -1,160 +1,212 @@
-"""Texts as Deepgram's clients read them: words, alternatives, utterances and paragraphs. Pure."""
+"""Texts as Deepgram's clients read them. Pure."""
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import count
 from typing import Any, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
 import conch
-from conch.gateway.deepgram.parameters import ListenParameters
+from conch.gateway.deepgram.parameters import FileParameters, LiveParameters, Parameters
+from conch.gateway.live_session import LiveUpdate
 from conch.wire.joining import joined_text
 from conch.wire.result import Segment, Transcript, Word, text_of_words
 
 Message: TypeAlias = Mapping[str, Any]
 
-PARAGRAPH_S = 2.0
-"""Seconds of silence between two paragraphs."""
+CHANNEL = [0, 1]
+"""The first of one channel."""
 _AROUND = re.compile(r"^[^\w$€£¥]+|[^\w%°]+$")
 """Punctuation before and after a word."""
-_SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][\"'”\u2019)]*$")
 
 
-class Writer:
-    """Writes words and texts as a request asks for them."""
+class Results:
+    """Writes texts as one request asks for them."""
 
-    def __init__(self, *, is_punctuated: bool) -> None:
-        self._is_punctuated = is_punctuated
+    def __init__(self, asked: Parameters, request_id: str) -> None:
+        self._has_case = asked.writes_case
         self._speakers: defaultdict[Any, int] = defaultdict(count().__next__)
         """Numbers of speakers, in the order in which they first speak."""
+        self._request_id, self._uuid = request_id, model_uuid(asked.model)
+        self._model = {"name": asked.model, "version": conch.__version__, "arch": "conch"}
 
     def alternative(self, text: str, words: Sequence[Word]) -> dict[str, Any]:
-        confidences = [word.confidence for word in words]
+        if not self._has_case:
+            text = joined_text(map(_bare, [word.text for word in words] or text.split()))
         return {
-            "transcript": self.text(text, words),
-            "confidence": sum(confidences) / max(1, len(confidences)),
-            "words": [self.word(word) for word in words],
-        }
-
-    def text(self, text: str, words: Sequence[Word]) -> str:
-        if self._is_punctuated:
-            return text
-        return joined_text(map(_bare, [word.text for word in words] or text.split()))
-
-    def word(self, word: Word) -> dict[str, Any]:
-        return {
-            "word": _bare(word.text),
-            "start": word.start,
-            "end": word.end,
-            "confidence": word.confidence,
-            **({"punctuated_word": word.text} if self._is_punctuated else {}),
-            **self.speaker(word),
+            "transcript": text,
+            "confidence": sum(word.confidence for word in words) / max(1, len(words)),
+            "words": [
+                {
+                    "word": _bare(word.text),
+                    "start": word.start,
+                    "end": word.end,
+                    "confidence": word.confidence,
+                    **({"punctuated_word": word.text} if self._has_case else {}),
+                    **self.speaker(word),
+                }
+                for word in words
+            ],
         }
 
     def speaker(self, word: Word) -> dict[str, int]:
         """Return the field of who says a word; none if that is not known."""
         return {"speaker": self._speakers[word.speaker]} if word.speaker else {}
 
+    def metadata(self, digest: str, duration: float, channels: int) -> dict[str, Any]:
+        """Return what is known of the whole audio."""
+        return {
+            "transaction_key": "deprecated",
+            "request_id": self._request_id,
+            "sha256": digest,
+            "created": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            "duration": round(duration, 3),
+            "channels": channels,
+            "models": [self._uuid],
+            "model_info": {self._uuid: self._model},
+        }
+
 
 def _bare(text: str) -> str:
     return _AROUND.sub("", text).lower() or text
-
-
-def model_info(model: str) -> dict[str, str]:
-    return {"name": model, "version": conch.__version__, "arch": "conch"}
 
 
 def model_uuid(model: str) -> str:
     return str(uuid5(NAMESPACE_OID, f"conch {model}"))
 
 
-def metadata(
-    request_id: str, model: str, digest: str, duration: float, channels: int
-) -> dict[str, Any]:
-    """Return what is known of the whole audio."""
-    uuid = model_uuid(model)
-    return {
-        "transaction_key": "deprecated",
-        "request_id": request_id,
-        "sha256": digest,
-        "created": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        "duration": round(duration, 3),
-        "channels": channels,
-        "models": [uuid],
-        "model_info": {uuid: model_info(model)},
-    }
-
-
 def file_answer(
-    transcript: Transcript, asked: ListenParameters, request_id: str, digest: str
+    transcript: Transcript, asked: FileParameters, request_id: str, digest: str
 ) -> dict[str, Any]:
     """Return the answer to a recording."""
-    writer = Writer(is_punctuated=asked.is_punctuated)
-    of_channel = dict(transcript.by_channel())
-    numbers = [channel.number for channel in transcript.channels] or [0]
+    results, segments = Results(asked, request_id), dict(transcript.by_channel())
     channels: list[dict[str, Any]] = []
     utterances: list[dict[str, Any]] = []
-    for index, number in enumerate(numbers):
-        segments = of_channel.get(number, [])
-        words = [word for segment in segments for word in segment.words]
-        best = writer.alternative(joined_text(item.text for item in segments), words)
-        if asked.has_paragraphs:
-            best["paragraphs"] = _paragraphs(writer, words)
-        channels.append({"alternatives": [best], **_language(transcript, segments, asked)})
-        if asked.has_utterances:
-            for said in _grouped(words, _ends_after(asked.utterance_split_s)):
-                uuid = uuid5(NAMESPACE_OID, f"{request_id} {index} {said[0].start}")
-                place = {**_span(said), "channel": index, "id": str(uuid)}
-                found = writer.alternative(text_of_words(said), said)
-                utterances.append({**place, **found, **writer.speaker(said[0])})
+    for number in [channel.number for channel in transcript.channels] or [0]:
+        own = segments.get(number, [])
+        words = [word for segment in own for word in segment.words]
+        best = results.alternative(joined_text(segment.text for segment in own), words)
+        language = {"detected_language": transcript.language} if asked.detect_language else {}
+        for said in _utterances(words, asked.utt_split):
+            place = {"start": said[0].start, "end": said[-1].end, "channel": len(channels)}
+            text = results.alternative(text_of_words(said), said)
+            uuid = str(uuid5(NAMESPACE_OID, f"{request_id} {place}"))
+            utterances.append({**place, **text, **results.speaker(said[0]), "id": uuid})
+        channels.append({"alternatives": [best], **language})
     utterances.sort(key=lambda item: item["start"])
+    more = {"utterances": utterances} if asked.utterances else {}
     return {
-        "metadata": metadata(request_id, asked.model, digest, transcript.duration, len(channels)),
-        "results": {
-            "channels": channels,
-            **({"utterances": utterances} if asked.has_utterances else {}),
-        },
+        "metadata": results.metadata(digest, transcript.duration, len(channels)),
+        "results": {"channels": channels, **more},
     }
 
 
-def _language(
-    transcript: Transcript, segments: Sequence[Segment], asked: ListenParameters
-) -> dict[str, Any]:
-    known = transcript.language or next((item.language for item in segments if item.language), "")
-    return {"detected_language": known} if asked.tells_language and known else {}
-
-
-def _paragraphs(writer: Writer, words: Sequence[Word]) -> dict[str, Any]:
-    paragraphs, texts = [], []
-    for said in _grouped(words, _ends_after(PARAGRAPH_S)):
-        sentences = [
-            {"text": writer.text(text_of_words(item), item), **_span(item)}
-            for item in _grouped(said, lambda word, _: bool(_SENTENCE_END.search(word.text)))
-        ]
-        who = writer.speaker(said[0])
-        place = {**_span(said), "num_words": len(said), **who}
-        paragraphs.append({"sentences": sentences, **place})
-        before = f"Speaker {who['speaker']}: " if who else ""
-        texts.append(f"\n{before}{writer.text(text_of_words(said), said)}")
-    return {"transcript": "\n".join(texts), "paragraphs": paragraphs}
-
-
-def _span(words: Sequence[Word]) -> dict[str, float]:
-    return {"start": words[0].start, "end": words[-1].end}
-
-
-def _ends_after(pause_s: float) -> Callable[[Word, Word], bool]:
-    """Return whether a group ends between two words: at a pause, or at another speaker."""
-    return lambda word, after: (
-        after.start - word.end >= pause_s or (word.speaker or "") != (after.speaker or "")
-    )
-
-
-def _grouped(words: Sequence[Word], ends: Callable[[Word, Word], bool]) -> Iterator[Sequence[Word]]:
+def _utterances(words: Sequence[Word], pause_s: float) -> Iterator[Sequence[Word]]:
+    """Yield the words between two pauses, or of one speaker."""
     start = 0
     for at in range(1, len(words) + 1):
-        if at == len(words) or ends(words[at - 1], words[at]):
+        before, after = words[at - 1], words[at] if at < len(words) else None
+        is_pause = after is None or after.start - before.end >= pause_s
+        if is_pause or (after is not None and after.speaker != before.speaker):
             yield words[start:at]
             start = at
+
+
+class LiveResults(Results):
+    """The messages after each update of live audio.
+
+    An utterance is final after its second pass, and results that are final keep their order.
+    """
+
+    def __init__(self, asked: LiveParameters, pause_s: float, request_id: str, digest: Any) -> None:
+        """Begin; a pause of `pause_s` ends utterances, `digest` is the hash of the audio so far."""
+        super().__init__(asked, request_id)
+        self._asked, self._pause_s, self._digest = asked, pause_s, digest
+        self._ended: dict[int, Segment | None] = {}
+        """Utterances that were not sent, by index; None before the second pass."""
+        self._speaking: int | None = None
+        """Index of the latest utterance whose begin was sent."""
+        self._word_end = math.inf
+        """End of the latest final word."""
+        self._waits_for_pause = self._waits_for_end = False
+        """Whether no result with `speech_final`, and no UtteranceEnd, came after that word."""
+        self._shown, self._audio_s = "", 0.0
+
+    def after(self, update: LiveUpdate) -> Iterator[Message]:
+        self._audio_s = update.audio_s
+        if self._asked.vad_events:
+            yield from self._speech(update)
+        for item in update.segments:
+            if not item.is_relabelled:
+                self._ended[item.segment.index] = item.segment if item.is_final else None
+        finals = []
+        while self._ended and (segment := self._ended[first := min(self._ended)]) is not None:
+            finals.append(segment)
+            del self._ended[first]
+        if update.finalized and not finals:
+            finals.append(self._silence("finalize"))
+        for segment in finals:
+            yield self._final(segment, is_last=update.finalized and segment is finals[-1])
+        utterance, silence_s = update.utterance, self._audio_s - self._word_end
+        if self._ended:
+            return
+        if utterance is not None and utterance.words:
+            if self._asked.interim_results and utterance.text != self._shown:
+                self._shown = utterance.text
+                said = utterance.start, self._audio_s, utterance.text, utterance.words
+                yield self._result(*said, is_final=False)
+            return
+        if self._waits_for_pause and silence_s >= self._pause_s:
+            # Its length has cut the utterance, and nothing followed.
+            yield self._final(self._silence("silence"))
+        if self._waits_for_end and silence_s >= self._asked.utterance_end_ms / 1000:
+            self._waits_for_end = False
+            yield {"type": "UtteranceEnd", "channel": CHANNEL, "last_word_end": self._word_end}
+
+    def end(self) -> Message:
+        return {"type": "Metadata", **self.metadata(self._digest.hexdigest(), self._audio_s, 1)}
+
+    def _speech(self, update: LiveUpdate) -> Iterator[Message]:
+        if update.utterance is not None and self._speaking != update.index:
+            self._speaking, start = update.index, update.utterance.start
+            yield {"type": "SpeechStarted", "channel": CHANNEL, "timestamp": start}
+        elif update.utterance is None and self._speaking == update.index:
+            # What the VAD took for speech has no words, and no segment: clients wait for its end.
+            self._speaking = None
+            yield self._final(self._silence("silence"))
+
+    def _silence(self, endpoint: str) -> Segment:
+        return Segment(self._audio_s, self._audio_s, (), endpoint=endpoint)
+
+    def _final(self, segment: Segment, *, is_last: bool = False) -> Message:
+        """Return the result of an utterance, `is_last` of those before a `Finalize`."""
+        has_pauses = self._asked.endpointing != "false"
+        is_end = segment.endpoint in ("finalize", "end", *(("silence",) if has_pauses else ()))
+        self._shown, self._waits_for_pause = "", has_pauses and not is_end
+        if segment.words:
+            self._word_end = segment.words[-1].end
+            self._waits_for_end = self._asked.utterance_end_ms > 0
+        said = segment.start, segment.end, segment.text, segment.words
+        return self._result(*said, is_final=True, speech_final=is_end, from_finalize=is_last)
+
+    def _result(
+        self, start: float, end: float, text: str, words: Sequence[Word], **flags: bool
+    ) -> Message:
+        return {
+            "type": "Results",
+            "channel_index": CHANNEL,
+            "start": start,
+            "duration": round(max(0.0, end - start), 3),
+            "speech_final": False,
+            "from_finalize": False,
+            **flags,
+            "channel": {"alternatives": [self.alternative(text, words)]},
+            "metadata": {
+                "request_id": self._request_id,
+                "model_info": self._model,
+                "model_uuid": self._uuid,
+            },
+        }

@@ -1,16 +1,13 @@
 """What Deepgram's WebSockets share, and how their addresses know Conch's own protocol."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from aiohttp import web
 
 from conch.gateway.access import KEY_SCHEMES, protocols_in
-from conch.gateway.deepgram.errors import code_of
-from conch.gateway.errors import ApiError
-from conch.gateway.socket_session import PROTOCOL, PlainSession
-
-TOKENS = KEY_SCHEMES
-"""Subprotocols that a browser offers before its key."""
+from conch.gateway.deepgram.results import Message
+from conch.gateway.doors import Door
+from conch.gateway.socket_session import PROTOCOL, LiveSocket, PlainSession
 
 
 def is_conchs(request: web.Request, names: Collection[str]) -> bool:
@@ -21,18 +18,25 @@ def is_conchs(request: web.Request, names: Collection[str]) -> bool:
     return PROTOCOL in protocols_in(request.headers) or not request.query.keys().isdisjoint(names)
 
 
-class DeepgramSocket(PlainSession):
-    """A session that tells errors in Deepgram's shape."""
+class DeepgramSession(PlainSession):
+    """A session whose messages are Deepgram's."""
 
-    async def fail(self, error: ApiError) -> None:
-        code = code_of(error)
-        await self._send(
-            {"type": "Error", "variant": code, "code": code, "description": str(error)}
-        )
+    @staticmethod
+    def socket(request: web.Request, door: Door) -> LiveSocket:
+        """Return the WebSocket of a session; browsers offer a scheme and then their key."""
+        return LiveSocket(request, door.max_message_bytes, *KEY_SCHEMES)
 
-    async def _refuse(self, sent: str | bytes, known: Sequence[str]) -> None:
-        names = ", ".join(known)
-        description = f"a text frame is JSON with a type of {names}"
-        shown = f"{sent!r:.200}"
-        error = {"variant": "SchemaError", "description": description, "message": shown}
-        await self._send({"type": "Error", **error})
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "error":
+            error = message["error"]
+            code = str(error["code"] or error["type"])
+            variant = "SchemaError" if code == "unknown_message" else code.upper()
+            await super()._send(
+                {"type": "Error", "variant": variant, "description": error["message"]}
+            )
+        elif (told := self._told(message)) is not None:
+            await super()._send(told)
+
+    def _told(self, message: Message) -> Message | None:
+        """Return Deepgram's message in place of one of Conch's; None if it has none."""
+        raise NotImplementedError
