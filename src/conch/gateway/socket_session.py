@@ -174,10 +174,18 @@ class SocketSession(ABC):
 
     async def _read(self) -> bool:
         """Read the WebSocket until the client closes it, and with it the session."""
-        async for frame in self._socket.frames():
-            if self._live is not None:
-                await self._live.room()
-            await self._take(frame)
+        frames = self._socket.frames()
+        ahead = asyncio.ensure_future(anext(frames, None))
+        try:
+            while (frame := await ahead) is not None:
+                # A frame may have minutes of audio: the pings behind it are answered meanwhile.
+                ahead = asyncio.ensure_future(anext(frames, None))
+                if self._live is not None:
+                    await self._live.room()
+                await self._take(frame)
+        finally:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
         return False
 
 

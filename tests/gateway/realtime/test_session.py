@@ -355,6 +355,24 @@ async def test_audio_that_comes_faster_than_it_is_heard_waits_and_is_finished(
     assert "error" not in client.kinds
 
 
+async def test_a_client_that_waits_for_room_is_answered_its_pings() -> None:
+    server = PlainLiveClient(is_answering=asyncio.Event())
+    async with (
+        loop_gateway(server) as running,
+        aiohttp.ClientSession() as http,
+        http.ws_connect(f"{running.url}{ROUTE}", autoping=False) as socket,
+    ):
+        audio = base64.b64encode(spoken(1, 80.0).tobytes()).decode()
+        await socket.send_json({"type": f"{BUFFER}.append", "audio": audio})
+        await until(lambda: bool(server.sent))
+        await socket.ping(b"still there?")
+        while (frame := await socket.receive()).type is not aiohttp.WSMsgType.PONG:
+            assert frame.type is aiohttp.WSMsgType.TEXT
+        assert frame.data == b"still there?"
+        assert server.is_answering is not None
+        server.is_answering.set()
+
+
 def test_audio_of_more_bytes_than_an_event_takes_is_not_decoded() -> None:
     event = ClientEvent({"audio": "?" * (MAX_AUDIO_BYTES * 4 // 3 + 4)})
     with pytest.raises(ApiError, match=r"at most 15728640 bytes; sent: 15728643"):

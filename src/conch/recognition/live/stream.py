@@ -214,7 +214,10 @@ class StreamRecognizer:
             probability = self._turn_end.probability(speech)
         if self._turn_events:
             self._turn_events.hear(speech, self._answers.next_index, probability)
-        if not self.options.semantic_endpointing or probability < self.options.end_threshold:
+        # A pause within a step may be over before its end: then an end would be a cut.
+        may_end = is_pause(self._endpointer.speech, self._num_samples)
+        may_end &= self.options.semantic_endpointing
+        if not may_end or probability < self.options.end_threshold:
             return False
         self._endpointer.finished_at = speech.after_last
         return True
