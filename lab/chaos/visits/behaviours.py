@@ -11,6 +11,7 @@ import numpy as np
 from conch.gateway.doors import (
     DEEPGRAM_FILE,
     DEEPGRAM_LISTEN,
+    DEEPGRAM_TURNS,
     SESSIONS,
     WYOMING_LISTEN,
     WYOMING_SPEAK,
@@ -32,6 +33,7 @@ OPTIONS: Mapping[str, str] = {
     SESSIONS.name: "include",
     DEEPGRAM_FILE.name: "utt_split",
     DEEPGRAM_LISTEN.name: "utterance_end_ms",
+    DEEPGRAM_TURNS.name: "eot_timeout_ms",
     WYOMING_LISTEN.name: "rate",
     WYOMING_SPEAK.name: "voice",
     "file": "nbest",

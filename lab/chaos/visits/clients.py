@@ -8,6 +8,7 @@ from conch.gateway.doors import (
     DEEPGRAM_LISTEN,
     DEEPGRAM_SPEAK,
     DEEPGRAM_SPEECH,
+    DEEPGRAM_TURNS,
     REALTIME,
     SESSIONS,
     Door,
@@ -25,6 +26,7 @@ DIALECTS: Mapping[str, Client] = {
     DEEPGRAM_FILE.name: http_visits.deepgram_file_visit,
     DEEPGRAM_SPEECH.name: http_visits.deepgram_text_visit,
     DEEPGRAM_LISTEN.name: socket_visits.deepgram_listen_visit,
+    DEEPGRAM_TURNS.name: socket_visits.deepgram_listen_visit,
     DEEPGRAM_SPEAK.name: socket_visits.deepgram_speak_visit,
 }
 """Clients of doors that speak otherwise than others of their transport, by name."""

@@ -102,6 +102,8 @@ async def _deepgram_visit(
                 error = Answer(status, message["description"], is_gateway=True)
             elif message["type"] == "Results":
                 said.append(message["channel"]["alternatives"][0]["transcript"])
+            elif message.get("event") == "EndOfTurn":
+                said.append(message["transcript"])
         closed = _closed(socket)
     return error or Answer(closed.status, closed.text, is_gateway=True, said=" ".join(said))
 

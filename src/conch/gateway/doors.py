@@ -96,6 +96,11 @@ DEEPGRAM_LISTEN = Door(
     4 * MIB,
     **_DEEPGRAMS,
 )
+DEEPGRAM_TURNS = Door(
+    *("deepgram-turns", "websocket", "/v2/listen", "live audio", "deepgram.turns:listen"),
+    4 * MIB,
+    **_DEEPGRAMS,
+)
 DEEPGRAM_SPEECH = Door(
     *("deepgram-speech", "http", "/v1/speak", "text", "deepgram.speak:speak"), MIB, **_DEEPGRAMS
 )
@@ -127,6 +132,6 @@ WYOMING_SPEAK = Door("wyoming-speak", "tcp", "wyoming synthesize", "live text", 
 DOORS = (
     *(TRANSCRIPTIONS, TRANSLATIONS, DIARIZATION, SPEECH, VOICES, FORMAT, CLIENT_SECRETS, SESSIONS),
     *(REALTIME, LISTEN, SPEAK, RIVA_FILE),
-    *(DEEPGRAM_FILE, DEEPGRAM_LISTEN, DEEPGRAM_SPEECH, DEEPGRAM_SPEAK),
+    *(DEEPGRAM_FILE, DEEPGRAM_LISTEN, DEEPGRAM_TURNS, DEEPGRAM_SPEECH, DEEPGRAM_SPEAK),
     *(RIVA_STREAM, RIVA_SPEECH, RIVA_SPEAK, WYOMING_LISTEN, WYOMING_SPEAK),
 )

@@ -21,6 +21,7 @@ from conch.fitted_voices import FittedVoice
 from conch.gateway import file_request, voicing
 from conch.gateway.deepgram.parameters import FileParameters, LiveParameters
 from conch.gateway.deepgram.speak import SpeakParameters
+from conch.gateway.deepgram.turns import TurnParameters
 from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
@@ -121,6 +122,7 @@ def make_document() -> Schema:
     ]
     for path, method, kind in (
         ("/v1/listen", "get", LiveParameters),
+        ("/v2/listen", "get", TurnParameters),
         ("/v1/listen", "post", FileParameters),
         ("/v1/speak", "get", SpeakParameters),
         ("/v1/speak", "post", SpeakParameters),

@@ -17,7 +17,15 @@ from conch.gateway.deepgram.results import LiveResults, file_answer
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
 from conch.wire.errors import ComponentError
-from conch.wire.result import Channel, Hypothesis, OpenUtterance, Segment, Transcript, Word
+from conch.wire.result import (
+    Channel,
+    Hypothesis,
+    OpenUtterance,
+    Segment,
+    Transcript,
+    TurnEvent,
+    Word,
+)
 
 RAW = "encoding=linear16&sample_rate=16000"
 BEST = Hypothesis("", 0.0, 0.0)
@@ -183,9 +191,13 @@ def said(
 
 
 def update(
-    audio_s: float, *segments: LiveSegment, index: int = 0, spoken: OpenUtterance | None = None
+    audio_s: float,
+    *segments: LiveSegment,
+    index: int = 0,
+    spoken: OpenUtterance | None = None,
+    events: tuple[TurnEvent, ...] = (),
 ) -> LiveUpdate:
-    transcript = Transcript((BEST,), (), audio_s, (), {}, is_final=False)
+    transcript = Transcript((BEST,), (), audio_s, (), {}, is_final=False, turn_events=events)
     return LiveUpdate(
         audio_s=audio_s, utterance=spoken, index=index, segments=segments, transcript=transcript
     )
@@ -238,11 +250,12 @@ def test_without_endpointing_no_result_ends_the_speech() -> None:
 
 def test_noise_has_an_end_too() -> None:
     results = live("vad_events=true")
-    noise = update(1.0, spoken=OpenUtterance(0.5))
-    assert texts(results.after(noise)) == [("SpeechStarted", True)]
-    assert texts(results.after(noise)) == []
-    assert texts(results.after(update(2.0))) == [("", True)]
-    assert texts(results.after(noise)) == [("SpeechStarted", True)]
+    begun, noise = TurnEvent("speech_started", 0.5, 0), update(1.0, spoken=OpenUtterance(0.5))
+    for _ in range(2):
+        assert texts(results.after(update(0.6, events=(begun,)))) == [("SpeechStarted", True)]
+        assert texts(results.after(noise)) == []
+        assert texts(results.after(update(2.0))) == [("", True)]
+        assert texts(results.after(update(2.5))) == []
 
 
 def transcript() -> Transcript:

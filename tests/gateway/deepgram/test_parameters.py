@@ -56,7 +56,10 @@ def options(query: str, cls: type[Parameters] = LiveParameters) -> dict[str, Any
         ("endpointing=10", {"endpoint_silence_ms": LEAST_ENDPOINT_MS}),
         ("endpointing=false", {}),
         ("interim_results=true", {"partials": True}),
-        ("vad_events=true", {"partials": True}),
+        (
+            "vad_events=true",
+            {"partials": True, "turn_events": True, "eager_end_threshold": 1.0},
+        ),
         ("utterance_end_ms=1000", {"partials": True}),
         ("&".join(f"{name}=x" for name in HINTS), {}),
         ("&".join(f"{name}=false" for name in REFUSED), {}),

@@ -26,6 +26,7 @@ from conch.gateway.deepgram.parameters import (
     recognition_options,
 )
 from conch.gateway.deepgram.speak import SpeakParameters, voicing_of
+from conch.gateway.deepgram.turns import TurnParameters
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime.config import SessionConfig
 from conch.gateway.realtime.events import read_event
@@ -199,6 +200,10 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
     "query of Deepgram": (
         lambda pairs: _deepgram(LiveParameters, pairs),
         queries(*(item.name for item in fields(LiveParameters)), *HINTS, *REFUSED),
+    ),
+    "query of Deepgram, of turns": (
+        lambda pairs: _deepgram(TurnParameters, pairs),
+        queries(*(item.name for item in fields(TurnParameters)), *REFUSED),
     ),
     "query of Deepgram, of a recording": (
         lambda pairs: _deepgram(FileParameters, pairs),

@@ -14,6 +14,7 @@ from conch.gateway.deepgram.parameters import (
     FileParameters,
     LiveParameters,
     Parameters,
+    StreamParameters,
     read,
     recognition_options,
 )
@@ -46,7 +47,7 @@ async def transcribe(request: web.Request) -> web.Response:
         message = "the body takes audio: this server fetches no url"
         raise ApiError(415, message, param="url", code="unsupported_media_type")
     asked = read(FileParameters, [*request.query.items()])
-    options = await _options(asked, gateway)
+    options = await granted_options(asked, gateway)
     head = b""
     if (encoding := asked.own_encoding) in _WAV:
         tag, bits = _WAV[encoding]
@@ -68,16 +69,18 @@ async def listen(request: web.Request) -> web.StreamResponse:
         return await conchs.listen(request)
     asked = read(LiveParameters, [*request.query.items()])
     socket = DeepgramSession.socket(request, DEEPGRAM_LISTEN)
-    options = await _options(asked, request.app[GATEWAY])
+    options = await granted_options(asked, request.app[GATEWAY])
     return await hold(
-        request, socket, lambda client: _Session(request, socket, client, asked, options)
+        request,
+        socket,
+        lambda client: _Session(request, socket, client, asked, options),
     )
 
 
-async def _options(asked: Parameters, gateway: Gateway) -> RecognitionOptions:
+async def granted_options(asked: Parameters, gateway: Gateway) -> RecognitionOptions:
     options = recognition_options(asked, gateway.model_aliases)
     wishes = wishes_among(["punctuate", *([] if asked.numerals else ["itn"])], options)
-    live = isinstance(asked, LiveParameters)
+    live = isinstance(asked, StreamParameters)
     return (await granted(gateway.servers, options, wishes, live=live))[0]
 
 

@@ -6,7 +6,7 @@ Each sets an option, or is a hint that changes nothing, or is refused by its nam
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from conch.client import OptionValue
 from conch.families.options import option
@@ -33,8 +33,6 @@ LISTS = ("keyterm", "keywords", "language_hint", "replace")
 LEAST_ENDPOINT_MS = 100
 """Shortest silence that ends an utterance; clients send less."""
 _RAW = {"linear16": "pcm16", "linear32": "float32", "mulaw": "mulaw", "alaw": "alaw"}
-_MODELS = re.compile(r"(nova|enhanced|base|whisper)([-_].*)?|general|meeting|phonecall|voicemail")
-"""Names of Deepgram's models."""
 _FIELDS = {
     **{name: name for name in ("language", "replace")},
     "names": "keyterm",
@@ -52,6 +50,11 @@ T = TypeVar("T")
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
     """What recordings and live audio both take."""
+
+    MODELS: ClassVar = re.compile(
+        r"(nova|enhanced|base|whisper)([-_].*)?|general|meeting|phonecall|voicemail"
+    )
+    """Names of Deepgram's models."""
 
     model: str = option(DEFAULT_MODEL, "one of GET /v1/models; Deepgram's names mean the default")
     language: str = option("", "en, en-US, …; multi detects it")
@@ -90,7 +93,17 @@ class Parameters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveParameters(Parameters):
+class StreamParameters(Parameters):
+    """What all live audio takes."""
+
+    @property
+    def live_options(self) -> dict[str, OptionValue]:
+        """The options that live audio alone has."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveParameters(StreamParameters):
     interim_results: bool = option(False, "results before they are final")
     endpointing: Literal["true", "false"] | int = option(
         "true",
@@ -101,6 +114,16 @@ class LiveParameters(Parameters):
     )
     utterance_end_ms: int = option(0, "silence before UtteranceEnd; 0 for none", low=0, high=60_000)
     vad_events: bool = option(False, "SpeechStarted")
+
+    @property
+    def live_options(self) -> dict[str, OptionValue]:
+        follows = self.interim_results or self.vad_events or self.utterance_end_ms
+        chosen: dict[str, OptionValue] = {"partials": bool(follows)}
+        if self.vad_events:
+            chosen |= {"turn_events": True, "eager_end_threshold": 1.0}
+        if isinstance(self.endpointing, int):
+            chosen["endpoint_silence_ms"] = max(self.endpointing, LEAST_ENDPOINT_MS)
+        return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,13 +153,13 @@ def read(cls: type[T], sent: Sequence[tuple[str, str]], hints: Sequence[str] = H
 
 def recognition_options(asked: Parameters, aliases: Mapping[str, str]) -> RecognitionOptions:
     """Return the options that parameters set; raise an ApiError for a wrong one."""
-    live = isinstance(asked, LiveParameters)
+    live = isinstance(asked, StreamParameters)
     if asked.encoding in ("linear16", "linear32") and asked.sample_rate is None:
         raise invalid("sample_rate", f"sample_rate is needed with encoding={asked.encoding}")
     for name, most in (("channels", 1), ("multichannel", False)):
         if live and getattr(asked, name) > most:
             raise invalid(name, f"{name} takes {most} in a stream, which is mono".lower())
-    is_deepgrams = asked.model not in aliases and _MODELS.fullmatch(asked.model)
+    is_deepgrams = asked.model not in aliases and asked.MODELS.fullmatch(asked.model)
     chosen = dict({} if is_deepgrams else options_of(asked.model, aliases))
     chosen |= {"word_timestamps": True, **_texts(asked)}
     languages = codes_of(",".join(asked.language_hint.splitlines()))
@@ -144,11 +167,8 @@ def recognition_options(asked: Parameters, aliases: Mapping[str, str]) -> Recogn
         chosen["language"] = code_of(asked.language)
     elif len(languages) == 1:
         chosen["language"] = languages[0]
-    if isinstance(asked, LiveParameters):
-        follows = asked.interim_results or asked.vad_events or asked.utterance_end_ms
-        chosen["partials"] = bool(follows)
-        if isinstance(asked.endpointing, int):
-            chosen["endpoint_silence_ms"] = max(asked.endpointing, LEAST_ENDPOINT_MS)
+    if isinstance(asked, StreamParameters):
+        chosen |= asked.live_options
     try:
         return with_openais(chosen, languages, "", live=live)[0]
     except OptionError as error:

@@ -129,6 +129,8 @@ class LiveResults(Results):
         """Utterances that were not sent, by index; None before the second pass."""
         self._speaking: int | None = None
         """Index of the latest utterance whose begin was sent."""
+        self._open: int | None = None
+        """Index of the latest utterance that was open."""
         self._word_end = math.inf
         """End of the latest final word."""
         self._waits_for_pause = self._waits_for_end = False
@@ -137,8 +139,15 @@ class LiveResults(Results):
 
     def after(self, update: LiveUpdate) -> Iterator[Message]:
         self._audio_s = update.audio_s
-        if self._asked.vad_events:
-            yield from self._speech(update)
+        for event in update.transcript.turn_events:
+            self._speaking, self._open = event.index, None
+            yield {"type": "SpeechStarted", "channel": CHANNEL, "timestamp": event.at}
+        if update.utterance is not None:
+            self._open = update.index
+        elif self._speaking == self._open == update.index:
+            # What the VAD took for speech has no words, and no segment: clients wait for its end.
+            self._speaking = None
+            yield self._final(self._silence("silence"))
         for item in update.segments:
             if not item.is_relabelled:
                 self._ended[item.segment.index] = item.segment if item.is_final else None
@@ -168,15 +177,6 @@ class LiveResults(Results):
 
     def end(self) -> Message:
         return {"type": "Metadata", **self.metadata(self._digest.hexdigest(), self._audio_s, 1)}
-
-    def _speech(self, update: LiveUpdate) -> Iterator[Message]:
-        if update.utterance is not None and self._speaking != update.index:
-            self._speaking, start = update.index, update.utterance.start
-            yield {"type": "SpeechStarted", "channel": CHANNEL, "timestamp": start}
-        elif update.utterance is None and self._speaking == update.index:
-            # What the VAD took for speech has no words, and no segment: clients wait for its end.
-            self._speaking = None
-            yield self._final(self._silence("silence"))
 
     def _silence(self, endpoint: str) -> Segment:
         return Segment(self._audio_s, self._audio_s, (), endpoint=endpoint)

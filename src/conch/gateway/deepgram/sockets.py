@@ -31,9 +31,9 @@ class DeepgramSession(PlainSession):
             error = message["error"]
             code = str(error["code"] or error["type"])
             variant = "SchemaError" if code == "unknown_message" else code.upper()
-            await super()._send(
-                {"type": "Error", "variant": variant, "description": error["message"]}
-            )
+            # `variant` is of v1, `code` of v2.
+            codes = {"variant": variant, "code": variant}
+            await super()._send({"type": "Error", **codes, "description": error["message"]})
         elif (told := self._told(message)) is not None:
             await super()._send(told)
 
