@@ -174,7 +174,7 @@ class Turns:
         return message
 
     def _message(self, event: str, spoken: OpenUtterance | None = None) -> Message:
-        parts = [*self._said, *([spoken] if spoken else [])]
+        parts: list[Segment | OpenUtterance] = [*self._said, *([spoken] if spoken else [])]
         words = [word for part in parts for word in part.words]
         return {
             "type": "TurnInfo",
