@@ -18,7 +18,8 @@ RAW = "model=flux-general-en&encoding=linear16&sample_rate=16000"
 NOTHING = Hypothesis("", 0.0, 0.0)
 
 
-def flux(running: LoopGateway, query: str = "") -> Any:
+def flux(running: LoopGateway, query: str = "", *, has_model: bool = True) -> Any:
+    running.servers.components = {"end_of_turn"} if has_model else set()
     return listening_to(running.url, RAW + query, "/v2/listen")
 
 
@@ -84,6 +85,14 @@ async def test_without_its_threshold_no_end_is_eager(running: LoopGateway) -> No
     assert events == ["StartOfTurn", "Update", "EndOfTurn"]
     sent = running.client.options[0]
     assert sent["eager_end_threshold"] == 1 and "end_threshold" not in sent
+
+
+async def test_a_server_without_the_model_warns_that_no_end_is_eager(running: LoopGateway) -> None:
+    async with flux(running, "&eager_eot_threshold=0.5", has_model=False) as socket:
+        assert (await socket.message())["type"] == "Connected"
+        warning = await socket.message()
+        assert (warning["type"], warning["sequence_id"]) == ("Warning", 1)
+        assert "conch models get" in warning["description"]
 
 
 async def test_other_settings_need_another_session(running: LoopGateway) -> None:

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from conch.client import OptionValue
 from conch.families.options import option
+from conch.families.turns import END_OF_TURN, PACKAGE
 from conch.gateway.deepgram.listen import granted_options
 from conch.gateway.deepgram.parameters import StreamParameters, read
 from conch.gateway.deepgram.results import Message
@@ -17,7 +18,8 @@ from conch.gateway.doors import DEEPGRAM_TURNS
 from conch.gateway.errors import invalid
 from conch.gateway.listen import ListenQuery, ListenSession
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.socket_session import PlainSession, command_in, hold
+from conch.gateway.servers import SessionClient
+from conch.gateway.socket_session import LiveSocket, PlainSession, command_in, hold
 from conch.gateway.state import GATEWAY
 from conch.wire.joining import joined_text
 from conch.wire.result import OpenUtterance, Segment, TurnEvent
@@ -65,7 +67,10 @@ async def listen(request: web.Request) -> web.StreamResponse:
     socket = DeepgramSession.socket(request, DEEPGRAM_TURNS)
     options = await granted_options(asked, request.app[GATEWAY])
     query = ListenQuery(asked.own_encoding, asked.own_rate, options)
-    return await hold(request, socket, lambda client: _Session(request, socket, client, query))
+    has_model = bool(await request.app[GATEWAY].servers.ready_models([END_OF_TURN.name]))
+    return await hold(
+        request, socket, lambda client: _Session(request, socket, client, query, has_model)
+    )
 
 
 class _Numbered(PlainSession):
@@ -84,6 +89,24 @@ class _Session(DeepgramSession, ListenSession, _Numbered):
         "KeepAlive": "keepalive",
         "ForceEndTurn": "finalize",
     }
+
+    def __init__(
+        self,
+        request: web.Request,
+        socket: LiveSocket,
+        client: SessionClient,
+        query: ListenQuery,
+        has_model: bool,
+    ) -> None:
+        super().__init__(request, socket, client, query)
+        self._has_model = has_model
+
+    async def _greet(self, **fields: Any) -> None:
+        await super()._greet(**fields)
+        if not self._has_model:
+            description = f"silence alone ends turns here: {PACKAGE.command} brings the model"
+            warning = {"request_id": self._request_id, "code": "NO_END_OF_TURN_MODEL"}
+            await self._send({"type": "Warning", **warning, "description": description})
 
     async def _obey(self, text: str) -> None:
         command = command_in(text)
