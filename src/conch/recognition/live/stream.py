@@ -234,7 +234,7 @@ class StreamRecognizer:
         ahead = copy(self._endpointer)
         ahead.push(step.speech)
         until = self._num_samples + len(rest)
-        if is_pause(ahead.speech, until):
+        if self._turn_end and is_pause(ahead.speech, until):
             state = self._state
             if isinstance(state, Waiting):
                 step = state.pre_roll.followed_by(step)
