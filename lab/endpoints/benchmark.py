@@ -111,20 +111,15 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
 
 
 def _eager(turns: Sequence[Turn], header: Header) -> EndpointsReport:
-    """Return what eager ends do, and beside them the ends with silence of BUILT_S at most."""
-    long_s = BUILT_S[-1]
-    told = replay.told_ends(TurnOptions.end_threshold, long_s)
-    ends = {
-        f"end after silence of {BUILT_S[0]:g} s": replay.silence(BUILT_S[0]),
-        "end": _built(long_s),
-        "end, turn_events": told,
-    }
+    """Return what eager ends do, beside the end after silence of at most BUILT_S."""
+    built = _built(BUILT_S[-1])
+    ends = {f"silence {BUILT_S[0]:g} s": replay.silence(BUILT_S[0]), "end": built}
     return EndpointsReport(
         header=header,
         turns=len(turns),
         audio_s=round(sum(turn[-1].start_s for turn in turns), 1),
         ends=[(name, replay.figures(turns, end)) for name, end in ends.items()],
-        eager=[replay.eager_figures(turns, threshold, told) for threshold in THRESHOLDS],
+        eager=[replay.eager_figures(turns, threshold, built) for threshold in THRESHOLDS],
     )
 
 

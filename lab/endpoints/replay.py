@@ -118,18 +118,6 @@ def figures(turns: Sequence[Turn], end: End) -> Figures:
     return Figures(cuts / len(turns), float(np.median(delays)), float(np.mean(delays)))
 
 
-def told_ends(threshold: float, long_s: float) -> End:
-    """Return the rule of `semantic_endpointing` where turns are told: the answer is there."""
-
-    def end(pause: Signals) -> float:
-        late = _step_after(pause, long_s)
-        if pause.smart < threshold:
-            return late
-        return min(_step_after(pause, LEAST_QUIET_S) + SOON_S, late)
-
-    return end
-
-
 def eager_figures(turns: Sequence[Turn], threshold: float, end: End) -> EagerFigures:
     told = taken_back = cuts = 0
     delays = []
