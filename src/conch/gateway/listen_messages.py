@@ -134,10 +134,9 @@ def text_message(update: LiveUpdate) -> Message:
 
 def event_message(event: TurnEvent, text: str) -> Message:
     """Return the message of a turn event; a probable end has the `text` of the turn so far."""
-    message = {"type": event.type, "index": event.index, "at": event.at}
-    if event.type == "eager_end":
-        message |= {"probability": event.probability, "text": text}
-    return message
+    is_end = event.type == "eager_end"
+    more = {"probability": event.probability, "text": text} if is_end else {}
+    return {"type": event.type, "index": event.index, "at": event.at, **more}
 
 
 def segment_message(item: LiveSegment) -> Message:

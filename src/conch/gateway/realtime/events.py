@@ -120,9 +120,9 @@ def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) ->
 
 def turn(item_id: str, told: TurnEvent) -> Event:
     """Return Conch's own event of a turn whose end is probable, or that goes on after all."""
-    if told.type == "resumed":
-        return event("conch.resumed", item_id=item_id, audio_start_ms=round(told.at * 1000))
     at_ms = round(told.at * 1000)
+    if told.type == "resumed":
+        return event("conch.resumed", item_id=item_id, audio_start_ms=at_ms)
     more = {"audio_end_ms": at_ms, "probability": told.probability}
     return event("conch.eager_end", item_id=item_id, **more)
 

@@ -139,6 +139,8 @@ class StreamRecognizer:
         if not self._is_chosen:
             await self._choose(calls)
         self._speed.mark(self._num_samples, self._shared.clock())
+        # A pause that is told within a step may be over before its end: then an end would be a cut.
+        may_end = not self._turn_events or is_pause(self._endpointer.speech, self._num_samples)
         for step, is_last in steps:
             await self._note_turn(self._endpointer.speech)
             if self._labels and self._is_ahead():
@@ -149,7 +151,7 @@ class StreamRecognizer:
                 now = self._shared.clock()
                 self._shared.load.step_took(now - began, now)
         speech = self._endpointer.speech if ends else await self._listen_ahead(calls)
-        if await self._note_turn(speech) and self.options.adaptive:
+        if await self._note_turn(speech) and may_end and self.options.adaptive:
             pause_ms = pause_ms or 0.0
         if pause_ms is not None and self.options.endpointing and not ends:
             await self._hear_pause(pause_ms, calls)
@@ -214,10 +216,7 @@ class StreamRecognizer:
             probability = self._turn_end.probability(speech)
         if self._turn_events:
             self._turn_events.hear(speech, self._answers.next_index, probability)
-        # A pause within a step may be over before its end: then an end would be a cut.
-        may_end = is_pause(self._endpointer.speech, self._num_samples)
-        may_end &= self.options.semantic_endpointing
-        if not may_end or probability < self.options.end_threshold:
+        if not self.options.semantic_endpointing or probability < self.options.end_threshold:
             return False
         self._endpointer.finished_at = speech.after_last
         return True
@@ -234,7 +233,7 @@ class StreamRecognizer:
         ahead = copy(self._endpointer)
         ahead.push(step.speech)
         until = self._num_samples + len(rest)
-        if is_pause(ahead.speech, until):
+        if self._turn_end and is_pause(ahead.speech, until):
             state = self._state
             if isinstance(state, Waiting):
                 step = state.pre_roll.followed_by(step)
