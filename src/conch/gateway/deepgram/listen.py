@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any, ClassVar
 
 from aiohttp import web
@@ -56,9 +57,9 @@ async def transcribe(request: web.Request) -> web.Response:
             begin()
             await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
             transcript = await transcript_of(request, form, options, DEEPGRAM_FILE.address)
-            body = file_answer(transcript, asked, request[REQUEST_ID], form.digest)
+            written = partial(file_answer, transcript, asked, request[REQUEST_ID], form.digest)
             # In a thread: an hour of words takes a while to write.
-            text = await asyncio.to_thread(strict_json, body)
+            text = await asyncio.to_thread(lambda: strict_json(written()))
             return web.Response(text=text, content_type="application/json")
 
 
@@ -76,7 +77,8 @@ async def listen(request: web.Request) -> web.StreamResponse:
 
 async def _options(asked: Parameters, gateway: Gateway) -> RecognitionOptions:
     options = recognition_options(asked, gateway.model_aliases)
-    wishes = wishes_among(["punctuate", *([] if asked.numerals else ["itn"])], options)
+    wished = {"punctuate"} if asked.numerals else {"punctuate", "itn"}
+    wishes = wishes_among(options.sent.keys() & wished, options)
     live = isinstance(asked, LiveParameters)
     return (await granted(gateway.servers, options, wishes, live=live))[0]
 

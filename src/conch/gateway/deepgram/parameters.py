@@ -110,12 +110,12 @@ class FileParameters(Parameters):
     utt_split: float = option(0.8, "seconds of silence between utterances", low=0.1, high=60)
 
 
-def read(cls: type[T], sent: Sequence[tuple[str, str]], hints: Sequence[str] = HINTS) -> T:
+def read(cls: type[T], sent: Sequence[tuple[str, str]]) -> T:
     """Return the parameters in a query; raise an ApiError or OptionError for a wrong one."""
     pairs = [
         (name, value.lower() if value in ("True", "False") else value)
         for name, value in sent
-        if name not in hints
+        if name not in HINTS
     ]
     values = values_of(pairs, repeated=(*LISTS, *REFUSED))
     values |= {
@@ -125,7 +125,7 @@ def read(cls: type[T], sent: Sequence[tuple[str, str]], hints: Sequence[str] = H
         if values.pop(name) not in ("", "false"):
             raise invalid(name, f"{name} has no counterpart here: leave it out")
     known = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
-    return cls(**checked(known, options_of_text(values, known, others=hints)))
+    return cls(**checked(known, options_of_text(values, known, others=HINTS)))
 
 
 def recognition_options(asked: Parameters, aliases: Mapping[str, str]) -> RecognitionOptions:
