@@ -168,7 +168,7 @@ def test_a_key_is_a_token(locked: Gateway, speech: Recording) -> None:
     [
         ({"encoding": "linear16"}, "PCM_16", 24_000),
         ({"encoding": "mulaw"}, "ULAW", 8_000),
-        ({"encoding": "flac", "sample_rate": 16_000}, "PCM_16", 16_000),
+        ({"encoding": "linear16", "sample_rate": 16_000}, "PCM_16", 16_000),
     ],
 )
 def test_a_text_is_spoken(
@@ -177,7 +177,7 @@ def test_a_text_is_spoken(
     made = client.speak.v1.audio.generate(text=TEXT, model="aura-2-thalia-en", **settings)
     with soundfile.SoundFile(io.BytesIO(b"".join(made))) as file:
         assert (file.subtype, file.samplerate) == (subtype, rate)
-        assert 1.0 < len(file.read(60 * rate)) / rate < 5.0
+        assert 1.0 < len(file.read()) / rate < 5.0
 
 
 def test_a_text_is_spoken_while_it_is_written(client: DeepgramClient) -> None:

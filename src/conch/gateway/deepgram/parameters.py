@@ -112,18 +112,17 @@ class FileParameters(Parameters):
 
 def read(cls: type[T], sent: Sequence[tuple[str, str]]) -> T:
     """Return the parameters in a query; raise an ApiError or OptionError for a wrong one."""
+    for name, value in sent:
+        if name in REFUSED and value.lower() not in ("", "false"):
+            raise invalid(name, f"{name} has no counterpart here: leave it out")
     pairs = [
         (name, value.lower() if value in ("True", "False") else value)
         for name, value in sent
-        if name not in HINTS
+        if name not in (*HINTS, *REFUSED)
     ]
-    values = values_of(pairs, repeated=(*LISTS, *REFUSED))
-    values |= {
-        name: "\n".join(v for n, v in pairs if n == name) for name in LISTS if name in values
-    }
-    for name in values.keys() & {*REFUSED}:
-        if values.pop(name) not in ("", "false"):
-            raise invalid(name, f"{name} has no counterpart here: leave it out")
+    values = values_of(pairs, repeated=LISTS)
+    for name in values.keys() & {*LISTS}:
+        values[name] = "\n".join(value for key, value in pairs if key == name)
     known = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
     return cls(**checked(known, options_of_text(values, known, others=HINTS)))
 
