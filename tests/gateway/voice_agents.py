@@ -101,7 +101,10 @@ async def pipecat_heard(service, chunks: list[bytes]) -> str:
     params = PipelineParams(audio_in_sample_rate=HEARD_RATE)
     # The end of the pipeline drops what comes later.
     frames, _ = await run_test(
-        service, frames_to_send=[*sent, SleepFrame(sleep=15)], pipeline_params=params
+        service,
+        frames_to_send=[*sent, SleepFrame(sleep=15)],
+        pipeline_params=params,
+        start_timeout=60,
     )
     return " ".join(frame.text.strip() for frame in frames if isinstance(frame, TranscriptionFrame))
 
@@ -118,7 +121,7 @@ async def pipecat_spoken(service) -> float:
     from pipecat.tests.utils import SleepFrame, run_test
 
     sent = [TTSSpeakFrame(TEXT), SleepFrame(sleep=10)]
-    frames, _ = await run_test(service, frames_to_send=sent)
+    frames, _ = await run_test(service, frames_to_send=sent, start_timeout=60)
     audio = [frame.audio for frame in frames if isinstance(frame, TTSAudioRawFrame)]
     return len(b"".join(audio)) / (2 * RATE)
 
