@@ -38,6 +38,7 @@ _WAV = {"pcm16": (1, 16), "float32": (3, 32), "alaw": (6, 8), "mulaw": (7, 8)}
 """Format tag of WAV and bits of a sample, by encoding."""
 _CONCHS = {*conchs.OWN, *taken_options()} - {item.name for item in fields(LiveParameters)}
 _ENCODINGS = {*ENCODINGS} - {"mulaw", "alaw"}
+"""Names in a query, and encodings, that Conch's own protocol alone knows."""
 
 
 async def transcribe(request: web.Request) -> web.Response:

@@ -36,7 +36,6 @@ _RAW = {"linear16": "pcm16", "linear32": "float32", "mulaw": "mulaw", "alaw": "a
 _MODELS = re.compile(r"(nova|enhanced|base|whisper)([-_].*)?|general|meeting|phonecall|voicemail")
 """Names of Deepgram's models."""
 _FIELDS = {
-    **{name: name for name in ("language", "replace")},
     "names": "keyterm",
     "post": "profanity_filter",
     "itn": "numerals",
@@ -44,7 +43,7 @@ _FIELDS = {
     "languages": "language_hint",
     "channels": "multichannel",
 }
-"""Parameters by the options that they set."""
+"""Parameters by the options of other names that they set."""
 
 T = TypeVar("T")
 
@@ -81,6 +80,7 @@ class Parameters:
 
     @property
     def own_rate(self) -> int:
+        """Hz of the samples, also of those decoded from a container."""
         return self.sample_rate or default_rate(self.own_encoding)
 
     @property
