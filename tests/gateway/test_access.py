@@ -16,6 +16,7 @@ from audio_files import audio_file
 from yarl import URL
 
 from conch.gateway import GatewayConfig, GatewayService, keys
+from conch.gateway.access import KEY_PROTOCOL
 from conch.gateway.limits import Limits
 from conch.wire.access import fields_of
 from conch.wire.errors import ConfigError
@@ -110,13 +111,34 @@ def test_what_tells_nothing_needs_no_key(locked: tuple[str, str], path: str) -> 
     assert get(locked[0] + path)[0] != 401
 
 
-@pytest.mark.parametrize("header", ["Authorization", "X-API-Key", "api-key"])
+@pytest.mark.parametrize(
+    ("header", "before"),
+    [
+        *(("Authorization", "Bearer "), ("Authorization", "Token "), ("Authorization", "token ")),
+        *(("X-API-Key", ""), ("api-key", "")),
+        *(("Sec-WebSocket-Protocol", "token, "), ("Sec-WebSocket-Protocol", "bearer, ")),
+        ("Sec-WebSocket-Protocol", f"conch, {KEY_PROTOCOL}"),
+    ],
+)
 def test_the_key_is_taken_from_every_header_that_clients_send(
-    locked: tuple[str, str], header: str
+    locked: tuple[str, str], header: str, before: str
 ) -> None:
     url, key = locked
-    value = f"Bearer {key}" if header == "Authorization" else key
-    assert get(f"{url}/v1/options", headers={header: value})[0] == 200
+    assert get(f"{url}/v1/options", headers={header: before + key})[0] == 200
+    assert get(f"{url}/v1/options", headers={header: f"{before}{key[:-1]}"})[0] == 401
+
+
+def test_errors_of_deepgrams_addresses_have_its_shape(locked: tuple[str, str]) -> None:
+    url, _ = locked
+    for method, path in (
+        ("GET", "listen"),
+        ("POST", "listen"),
+        ("GET", "speak"),
+        ("POST", "speak"),
+    ):
+        status, answer, body = get(f"{url}/v1/{path}", method=method)
+        assert (status, body["err_code"]) == (401, "INVALID_AUTH")
+        assert body["request_id"] == answer["x-request-id"]
 
 
 def test_a_used_up_limit_says_when_to_come_back(locked: tuple[str, str]) -> None:

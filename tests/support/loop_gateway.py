@@ -23,8 +23,8 @@ class PlainServers:
         self.client = client
         self.errors: list[ServerError] = []
         """Those at which the servers behind a gateway are looked at."""
-        self.components: set[str] = set()
-        """Components that are ready."""
+        self.lacking: set[str] = set()
+        """Components that are not ready."""
 
     @asynccontextmanager
     async def reserved(self) -> AsyncIterator[PlainLiveClient]:
@@ -35,7 +35,7 @@ class PlainServers:
             raise
 
     async def ready_models(self, models: Sequence[str]) -> set[str]:
-        return {*models} & self.components
+        return {*models} - self.lacking
 
 
 class LoopGateway:

@@ -1,11 +1,14 @@
 """A client that speaks without a server."""
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable
+from typing import Any
 
 import numpy as np
 
 from conch.client import Speech
 from conch.client.speech import speech_requests, spoken_text
+from conch.client.tensors import Request
 from conch.wire.errors import ComponentError, TextError
 from conch.wire.result import Stage
 from conch.wire.synthesis import Spoken, SpokenSentence
@@ -21,11 +24,13 @@ class PlainSpeaker:
         self.waits_at = "…"
         """A part with this waits behind its first sample until it may go on."""
 
-    def synthesize_stream(self, text, *, request_id: str, **options):
+    def synthesize_stream(
+        self, text: str | AsyncIterable[str], *, request_id: str, **options: Any
+    ) -> AsyncGenerator[Speech, None]:
         request = speech_requests(None, "synthesis", request_id, options, default_timeout_s=9.0)
         return spoken_text(self._speak, request, text, options)
 
-    async def _speak(self, request):
+    async def _speak(self, request: Request) -> AsyncGenerator[Speech, None]:
         text = request.inputs["TEXT"].item().decode()
         self.asked.append(text.strip())
         if text.isupper():

@@ -156,7 +156,7 @@ async def test_a_browser_offers_its_key_behind_the_scheme(running: LoopGateway) 
 
 
 async def test_wishes_that_the_server_lacks_are_left_out(running: LoopGateway) -> None:
-    running.servers.components = {"inverse_normalizer"}
+    running.servers.lacking = {"punctuator"}
     async with deepgrams(running, f"{RAW}&smart_format=true") as socket:
         await socket.send(spoken(1, 0.5))
         await until(lambda: bool(running.client.options))

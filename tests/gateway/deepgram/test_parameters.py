@@ -97,7 +97,7 @@ def test_a_parameter_of_recordings_sets_an_option(query: str, sent: dict[str, An
         ("keywords=a:b", "keywords takes WORD:BOOST; sent: 'a:b'"),
         ("keywords=a:-1", "'names' takes weights from 0 to 100"),
         ("replace=a", "replace takes HEARD:WRITTEN; sent: 'a'"),
-        ("replace=:a", "replace: option 'replace', rule 1"),
+        ("replace=:a", "option 'replace', rule 1"),
         ("language=en&language=de", "'language' comes once"),
         ("model=flux-general-en", "no model 'flux-general-en'"),
         *((f"{name}=x", f"{name} has no counterpart here") for name in REFUSED),

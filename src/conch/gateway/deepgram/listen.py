@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any, ClassVar
 
 from aiohttp import web
@@ -38,6 +39,7 @@ _WAV = {"pcm16": (1, 16), "float32": (3, 32), "alaw": (6, 8), "mulaw": (7, 8)}
 """Format tag of WAV and bits of a sample, by encoding."""
 _CONCHS = {*conchs.OWN, *taken_options()} - {item.name for item in fields(LiveParameters)}
 _ENCODINGS = {*ENCODINGS} - {"mulaw", "alaw"}
+"""Names in a query, and encodings, that Conch's own protocol alone knows."""
 
 
 async def transcribe(request: web.Request) -> web.Response:
@@ -57,9 +59,9 @@ async def transcribe(request: web.Request) -> web.Response:
             begin()
             await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
             transcript = await transcript_of(request, form, options, DEEPGRAM_FILE.address)
-            body = file_answer(transcript, asked, request[REQUEST_ID], form.digest)
+            written = partial(file_answer, transcript, asked, request[REQUEST_ID], form.digest)
             # In a thread: an hour of words takes a while to write.
-            text = await asyncio.to_thread(strict_json, body)
+            text = await asyncio.to_thread(lambda: strict_json(written()))
             return web.Response(text=text, content_type="application/json")
 
 
@@ -79,7 +81,8 @@ async def listen(request: web.Request) -> web.StreamResponse:
 
 async def granted_options(asked: Parameters, gateway: Gateway) -> RecognitionOptions:
     options = recognition_options(asked, gateway.model_aliases)
-    wishes = wishes_among(["punctuate", *([] if asked.numerals else ["itn"])], options)
+    wished = {"punctuate"} if asked.numerals else {"punctuate", "itn"}
+    wishes = wishes_among(options.sent.keys() & wished, options)
     live = isinstance(asked, StreamParameters)
     return (await granted(gateway.servers, options, wishes, live=live))[0]
 

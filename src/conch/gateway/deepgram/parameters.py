@@ -34,7 +34,6 @@ LEAST_ENDPOINT_MS = 100
 """Shortest silence that ends an utterance; clients send less."""
 _RAW = {"linear16": "pcm16", "linear32": "float32", "mulaw": "mulaw", "alaw": "alaw"}
 _FIELDS = {
-    **{name: name for name in ("language", "replace")},
     "names": "keyterm",
     "post": "profanity_filter",
     "itn": "numerals",
@@ -42,7 +41,7 @@ _FIELDS = {
     "languages": "language_hint",
     "channels": "multichannel",
 }
-"""Parameters by the options that they set."""
+"""Parameters by the options of other names that they set."""
 
 T = TypeVar("T")
 
@@ -84,6 +83,7 @@ class Parameters:
 
     @property
     def own_rate(self) -> int:
+        """Hz of the samples, also of those decoded from a container."""
         return self.sample_rate or default_rate(self.own_encoding)
 
     @property
@@ -133,22 +133,21 @@ class FileParameters(Parameters):
     utt_split: float = option(0.8, "seconds of silence between utterances", low=0.1, high=60)
 
 
-def read(cls: type[T], sent: Sequence[tuple[str, str]], hints: Sequence[str] = HINTS) -> T:
+def read(cls: type[T], sent: Sequence[tuple[str, str]]) -> T:
     """Return the parameters in a query; raise an ApiError or OptionError for a wrong one."""
+    for name, value in sent:
+        if name in REFUSED and value.lower() not in ("", "false"):
+            raise invalid(name, f"{name} has no counterpart here: leave it out")
     pairs = [
         (name, value.lower() if value in ("True", "False") else value)
         for name, value in sent
-        if name not in hints
+        if name not in (*HINTS, *REFUSED)
     ]
-    values = values_of(pairs, repeated=(*LISTS, *REFUSED))
-    values |= {
-        name: "\n".join(v for n, v in pairs if n == name) for name in LISTS if name in values
-    }
-    for name in values.keys() & {*REFUSED}:
-        if values.pop(name) not in ("", "false"):
-            raise invalid(name, f"{name} has no counterpart here: leave it out")
+    values = values_of(pairs, repeated=LISTS)
+    for name in values.keys() & {*LISTS}:
+        values[name] = "\n".join(value for key, value in pairs if key == name)
     known = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
-    return cls(**checked(known, options_of_text(values, known, others=hints)))
+    return cls(**checked(known, options_of_text(values, known, others=HINTS)))
 
 
 def recognition_options(asked: Parameters, aliases: Mapping[str, str]) -> RecognitionOptions:

@@ -53,15 +53,17 @@ class SpeakParameters:
     speed: float = option(1.0, "how fast", low=0.25, high=4)
 
 
+_CONCHS = {"format", *OPTIONS} - {item.name for item in fields(SpeakParameters)}
+"""Names in a query that Conch's own protocol alone knows."""
+
+
 def voicing_of(sent: Sequence[tuple[str, str]], *, live: bool) -> Voicing:
     """Return how texts are to sound; raise an ApiError or OptionError for a wrong parameter."""
     asked = read(SpeakParameters, sent)
     encoding = asked.encoding or ("linear16" if live else "mp3")
-    formats = {name: FORMATS[name] for name in (RATES if live else FORMATS)}
-    containers = formats[one_of("encoding", encoding, tuple(formats))]
-    container = asked.container or ("none" if live else next(iter(containers)))
+    containers = FORMATS[one_of("encoding", encoding, tuple(RATES if live else FORMATS))]
     known = ("none",) if live else tuple(containers)
-    format = containers[one_of("container", container, known)]
+    format = containers[one_of("container", asked.container or known[0], known)]
     rate = asked.sample_rate or RATES.get(encoding, 0)
     options: dict[str, Any] = {"sample_rate": rate, "speed": asked.speed}
     if asked.model not in ("", *SPEECH_MODELS) and not _AURA.fullmatch(asked.model):
@@ -92,9 +94,6 @@ async def speak_live(request: web.Request) -> web.StreamResponse:
     voicing = voicing_of([*request.query.items()], live=True)
     socket = DeepgramSession.socket(request, DEEPGRAM_SPEAK)
     return await hold(request, socket, lambda client: _Session(request, socket, client, voicing))
-
-
-_CONCHS = {"format", *OPTIONS} - {item.name for item in fields(SpeakParameters)}
 
 
 class _Session(DeepgramSession, SpeakSession):
