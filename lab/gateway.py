@@ -262,7 +262,7 @@ async def _listen(
     delay_s: float,
 ) -> None:
     query = {"encoding": "pcm16", "sample_rate": str(rate)}
-    async with session.ws_connect(f"{url}/v1/listen", params=query) as socket:
+    async with session.ws_connect(f"{url}/v1/conch/listen", params=query) as socket:
         await socket.receive_json()
 
         async def send() -> None:

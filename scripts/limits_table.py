@@ -387,14 +387,14 @@ def limits_of_gateway() -> list[Limit]:
             f"{HOSTILE}::test_a_body_of_settings_has_its_limit",
         ),
         Limit(
-            "gateway: a frame of `/v1/listen`",
+            "gateway: a frame of `/v1/conch/listen`",
             f"less than {LISTEN.max_message_bytes >> 20} MiB",
             FIXED,
             "tests/gateway/test_listen_session.py::test_a_frame_that_is_too_large_ends_the_session",
             has_page=True,
         ),
         Limit(
-            "gateway: text of `/v1/speak` that waits",
+            "gateway: text of `/v1/conch/speak` that waits",
             f"{voicing.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
             FIXED,
             "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",

@@ -132,7 +132,8 @@ def hooks() -> Iterator[tuple[str, str]]:
         for name in (*family.hooks.names, *folders):
             module, _, hook = name.partition(":")
             yield module, hook
-    served = (*(door.answered_by for door in DOORS), *(port.opened_by for port in PORTS))
+    doors = (name for door in DOORS for name in (door.answered_by, door.refused_by))
+    served = (*doors, *(port.opened_by for port in PORTS))
     for name in served:
         module, _, hook = name.partition(":")
         yield f"conch.gateway.{module}", hook

@@ -78,7 +78,8 @@ def holds(answer: Answer) -> bool:
 
 def error_in(data: bytes) -> str:
     try:
-        error = json.loads(data)["error"]
+        body = json.loads(data)
+        error = body["err_msg"] if "err_msg" in body else body["error"]
         return str(error["message"] if isinstance(error, dict) else error)
     except (ValueError, KeyError, TypeError, RecursionError):
         return data.decode(errors="replace")

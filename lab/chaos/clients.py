@@ -154,5 +154,5 @@ async def _abandoned_stream(target: Target, chosen: random.Random) -> Answer:
 
 async def _cut_socket(target: Target, chosen: random.Random) -> Answer:
     data = wav_file()[: chosen.randrange(44, 40_000)]
-    (answer,) = await SocketScript("/v1/listen", (data,), is_closed=False).send(target)
+    (answer,) = await SocketScript("/v1/conch/listen", (data,), is_closed=False).send(target)
     return answer

@@ -13,13 +13,13 @@ from conch.bench.servers import triton_version
 from conch.cli.bench import OPTION, URL, options_of
 from conch.cli.server import server_url
 from conch.component import SAMPLE_RATE
-from conch.recognition.live.endpointing import FINISHED
+from conch.families.turns import TurnOptions
 from conch.scoring.error_rates import number, percent, table
 from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
 from lab.endpoints import replay
 from lab.endpoints.made_turns import made_turns
-from lab.endpoints.replay import End, Figures, Turn
+from lab.endpoints.replay import EagerFigures, End, Figures, Turn
 from lab.endpoints.served import ServedFigures, spoken
 from lab.endpoints.signals import Listener, Signals
 
@@ -29,6 +29,8 @@ MOST_S = (0.8, 1.0, 1.2)
 """Delays up to which a rule is chosen."""
 BUILT_S = (1.0, 1.5)
 """Silences of `eagerness` high and medium."""
+THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
+"""Of eager ends."""
 SERVED: Sequence[Mapping[str, Any]] = (
     {"endpoint_silence_ms": 300},
     {"endpoint_silence_ms": 1000},
@@ -43,6 +45,7 @@ class EndpointsBenchmark:
     sources: tuple[str, ...] = SOURCES
     turns: int = 300
     seed: int = 7
+    eager: bool = False
     served: bool = False
     url: str | None = None
     streams: int = 2
@@ -68,6 +71,9 @@ class EndpointsReport:
     audio_s: float
     silences: Sequence[tuple[float, Figures]] = ()
     rules: Sequence[RuleFigures] = ()
+    ends: Sequence[tuple[str, Figures]] = ()
+    """The end of turns beside eager ends."""
+    eager: Sequence[EagerFigures] = ()
     served: Sequence[ServedFigures] = ()
 
 
@@ -77,6 +83,8 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
         return _served(benchmark, header)
     pauses = _signals(benchmark)
     choosing, judging = replay.turns_of(pauses)
+    if benchmark.eager:
+        return _eager([*choosing, *judging], header)
     delays = ("median_s", "mean_s")
     built = [
         _compared(f"built, {long_s:g} s", delay, _built(long_s), judging)
@@ -102,9 +110,23 @@ def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
     )
 
 
+def _eager(turns: Sequence[Turn], header: Header) -> EndpointsReport:
+    """Return what eager ends do, beside the end after silence of at most BUILT_S."""
+    built = _built(BUILT_S[-1])
+    ends = {f"silence {BUILT_S[0]:g} s": replay.silence(BUILT_S[0]), "end": built}
+    return EndpointsReport(
+        header=header,
+        turns=len(turns),
+        audio_s=round(sum(turn[-1].start_s for turn in turns), 1),
+        ends=[(name, replay.figures(turns, end)) for name, end in ends.items()],
+        eager=[replay.eager_figures(turns, threshold, built) for threshold in THRESHOLDS],
+    )
+
+
 def _built(long_s: float) -> End:
     """Return the rule of the option `semantic_endpointing`."""
-    return replay.signs(replay.SIGNS["smart-turn"], replay.log_odds(FINISHED), long_s)
+    least = replay.log_odds(TurnOptions.end_threshold)
+    return replay.signs(replay.SIGNS["smart-turn"], least, long_s)
 
 
 def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> RuleFigures:
@@ -119,7 +141,7 @@ def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> Rule
 
 
 def _signals(benchmark: EndpointsBenchmark) -> list[Signals]:
-    listener, all_signals = Listener(), list[Signals]()
+    listener, all_signals = Listener(has_texts=not benchmark.eager), list[Signals]()
     made = made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)
     with progress("turns", benchmark.turns * len(benchmark.sources)) as bar:
         for turn in made:
@@ -171,6 +193,21 @@ def markdown(report: EndpointsReport) -> str:
             for item in report.rules
         ]
         parts.append(table(columns, rows))
+    if report.eager:
+        columns = ["", "told %", "cut %", "taken back %", "median s", "mean s"]
+        rows = [
+            [name, "", percent(item.cuts), "", *_columns(item)[1:]] for name, item in report.ends
+        ]
+        rows += [
+            [
+                f"eager, {item.threshold:g}",
+                *map(percent, (item.told, item.cuts, item.taken_back)),
+                number(item.median_s, 2),
+                number(item.mean_s, 2),
+            ]
+            for item in report.eager
+        ]
+        parts.append(table(columns, rows))
     said = f"{report.turns} turns"
     # Replayed rules need no server, and take the same whatever the machine.
     parts.append(f"{origin(report.header, said, report.audio_s) if report.served else said}\n")
@@ -200,6 +237,7 @@ examples:
 --source NAME...  (default: ljspeech and common_voice)
 --turns N=300     most turns of each source
 --seed COUNT=7    of all that is drawn
+--eager           eager ends beside ends, by smart-turn alone
 --served          speak the turns to a server
 --streams N=2     with --served: turns at a time
 """

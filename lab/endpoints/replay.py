@@ -17,6 +17,9 @@ from lab.endpoints.signals import ENDS, LATE_S, Signals
 
 MODEL_S, PASS_S = 0.15, 0.4
 """From the end of a step to the chunk after the answer of smart-turn, and after a pass."""
+CHUNK_S, SOON_S = 0.16, 0.06
+"""A chunk of the gateway, and what smart-turn takes: with `turn_events` it is asked for each chunk,
+and answers in that chunk."""
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Shares of the ends of turns below which a threshold is tried."""
 LONG_S = (0.8, 1.0, 1.2, 1.5, 2.0)
@@ -33,6 +36,20 @@ class Figures:
     """Share of the turns that are cut in mid-sentence."""
     median_s: float
     """Delay from the last word to the end of the turn."""
+    mean_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class EagerFigures:
+    threshold: float
+    told: float
+    """Share of the ends of turns that are told to be probable before they come."""
+    cuts: float
+    """Share of the turns in which such an end is told in mid-sentence."""
+    taken_back: float
+    """Share of the eager ends that are taken back."""
+    median_s: float
+    """Delay from the last word to the eager end, or else to the end of the turn."""
     mean_s: float
 
 
@@ -101,6 +118,31 @@ def figures(turns: Sequence[Turn], end: End) -> Figures:
     return Figures(cuts / len(turns), float(np.median(delays)), float(np.mean(delays)))
 
 
+def eager_figures(turns: Sequence[Turn], threshold: float, end: End) -> EagerFigures:
+    told = taken_back = cuts = 0
+    delays = []
+    for turn in turns:
+        *within, last = turn
+        early = [
+            pause
+            for pause in within
+            if pause.smart >= threshold and _soon(pause) <= min(pause.quiet_s, end(pause))
+        ]
+        taken_back += len(early)
+        cuts += any(pause.position == "inside" for pause in early)
+        is_told = last.smart >= threshold and _soon(last) <= end(last)
+        told += is_told
+        delays.append(_soon(last) if is_told else end(last))
+    return EagerFigures(
+        threshold,
+        told / len(turns),
+        cuts / len(turns),
+        taken_back / max(1, taken_back + told),
+        float(np.median(delays)),
+        float(np.mean(delays)),
+    )
+
+
 def turns_of(pauses: Iterable[Signals]) -> tuple[list[Turn], list[Turn]]:
     """Return the turns to choose on, and those to judge on."""
     halves: tuple[list[Turn], list[Turn]] = ([], [])
@@ -126,6 +168,12 @@ def cuts_of_silence(turns: Sequence[Turn], delay_s: float, delay: str) -> float:
     points = sorted((getattr(item, delay), item.cuts) for item in curve)
     delays, cuts = np.array(points).T
     return float(np.interp(delay_s, delays, cuts))
+
+
+def _soon(pause: Signals) -> float:
+    """Return the silence after which smart-turn has answered, where it is asked for each chunk."""
+    at = math.ceil((pause.start_s + LEAST_QUIET_S) / CHUNK_S - 1e-6) * CHUNK_S
+    return at - pause.start_s + SOON_S
 
 
 def _step_after(pause: Signals, seconds: float) -> float:

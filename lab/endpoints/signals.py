@@ -38,7 +38,9 @@ class Signals:
 
 
 class Listener:
-    def __init__(self) -> None:
+    def __init__(self, *, has_texts: bool) -> None:
+        """Load the models; without texts, smart-turn alone is a signal."""
+        self._has_texts = has_texts
         self._encode = EncoderComponent(MoonshineConfig(nice=0))
         self._decode = DecoderComponent(MoonshineDecoderConfig(nice=0))
         self._end_of_turn = EndOfTurnComponent(TurnsConfig(nice=0))
@@ -69,6 +71,8 @@ class Listener:
         )
 
     def _text(self, waveform: NDArray[np.float32]) -> tuple[str, float]:
+        if not self._has_texts:
+            return "", 0.0
         [states] = self._encode([Row({"waveform": waveform})])
         [decoded] = self._decode([Row(states, {"beam_size": 1})])
         text = decoded["hypotheses"].ravel()[0].decode()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.audio.encoding import CONTENT_TYPES, Encoder, wav_header
+from conch.audio.encoding import CONTENT_TYPES, G711_TYPES, Encoder, wav_header
 
 RATE = 24_000
 TONE = (0.4 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)).astype(np.float32)
@@ -58,3 +58,17 @@ def test_it_says_the_form_of_samples(tag, bits, subtype) -> None:
     result = soundfile.info(io.BytesIO(wav_header(8000, 24, 2, tag, bits) + bytes(24)))
     assert (result.samplerate, result.channels, result.subtype) == (8000, 2, subtype)
     assert result.frames == 24 / 2 / (bits // 8)
+
+
+@pytest.mark.parametrize(("format", "subtype"), [("mulaw", "ULAW"), ("alaw", "ALAW")])
+def test_telephones_get_their_bytes_bare_or_in_a_wav_file(format: str, subtype: str) -> None:
+    bare = b"".join(encoded(format, 8_000))
+    file = io.BytesIO(b"".join(encoded(f"wav_{format}", 8_000)))
+    with soundfile.SoundFile(file) as wav:
+        assert (wav.samplerate, wav.subtype) == (8_000, subtype)
+        samples = wav.read(dtype="int16")
+    form = {"format": "RAW", "samplerate": 8_000, "channels": 1, "subtype": subtype}
+    same, _ = soundfile.read(io.BytesIO(bare), dtype="int16", **form)
+    np.testing.assert_array_equal(samples, same)
+    assert len(bare) == 8_000
+    assert {format, f"wav_{format}"} <= G711_TYPES.keys()

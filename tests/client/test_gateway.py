@@ -119,7 +119,7 @@ def test_every_error_comes_back_as_itself(error: ConchError) -> None:
 def test_errors_of_the_gateway_itself(status: int, kind: type[ConchError], words: str) -> None:
     with PlainGateway() as gateway, Client(gateway.url) as client:
         gateway.answers[FILES] = answering(status, error_body("some_code"))
-        gateway.answers["/v1/listen"] = answering(status, error_body("some_code"))
+        gateway.answers["/v1/conch/listen"] = answering(status, error_body("some_code"))
         with pytest.raises(kind, match=words):
             client.transcribe(SPEECH)
         with pytest.raises(kind, match=words):
@@ -135,7 +135,9 @@ def test_an_error_of_a_proxy_is_no_json() -> None:
 def test_a_redirect_gets_neither_audio_nor_key() -> None:
     with PlainGateway() as elsewhere, PlainGateway() as gateway:
         gateway.answers[FILES] = answering(307, {}, Location=f"{elsewhere.url}{FILES}")
-        gateway.answers["/v1/listen"] = answering(307, {}, Location=f"{elsewhere.url}/v1/listen")
+        gateway.answers["/v1/conch/listen"] = answering(
+            307, {}, Location=f"{elsewhere.url}/v1/conch/listen"
+        )
         with Client(gateway.url, api_key="key") as client:
             for send in (client.transcribe, lambda audio: client.live().send(audio)):
                 with pytest.raises(ServerError, match="307"):
@@ -284,7 +286,7 @@ def test_no_answer_in_time() -> None:
 
     with PlainGateway() as gateway, Client(gateway.url) as client:
         assert client.is_ready()
-        for path in (FILES, "/v1/listen", "/health/ready"):
+        for path in (FILES, "/v1/conch/listen", "/health/ready"):
             gateway.answers[path] = hang
         with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
             client.transcribe(SPEECH, timeout_s=0.2)
@@ -408,7 +410,7 @@ def test_a_stream_that_the_gateway_has_closed() -> None:
         return socket
 
     with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers["/v1/listen"] = one_answer
+        gateway.answers["/v1/conch/listen"] = one_answer
         stream = client.live(resume_s=0)
         stream.send(SPEECH)
         with pytest.raises(ComponentError, match="vad failed"):
@@ -429,7 +431,7 @@ def test_the_last_text_of_a_gateway_that_stops() -> None:
         return socket
 
     with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers["/v1/listen"] = stopping
+        gateway.answers["/v1/conch/listen"] = stopping
         stream = client.live(resume_s=0)
         assert not stream.send(SPEECH).is_final
         assert stream.finish() == SAID

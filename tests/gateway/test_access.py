@@ -16,6 +16,7 @@ from audio_files import audio_file
 from yarl import URL
 
 from conch.gateway import GatewayConfig, GatewayService, keys
+from conch.gateway.access import KEY_PROTOCOL
 from conch.gateway.limits import Limits
 from conch.wire.access import fields_of
 from conch.wire.errors import ConfigError
@@ -79,7 +80,8 @@ def bearer(key: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/models", "/v1/options", "/metrics", "/v1/listen", "/v1/realtime", "/v1/nothing"]
+    "path",
+    ["/v1/models", "/v1/options", "/metrics", "/v1/conch/listen", "/v1/realtime", "/v1/nothing"],
 )
 def test_without_the_key_there_is_no_answer(locked: tuple[str, str], path: str) -> None:
     url, key = locked
@@ -109,13 +111,34 @@ def test_what_tells_nothing_needs_no_key(locked: tuple[str, str], path: str) -> 
     assert get(locked[0] + path)[0] != 401
 
 
-@pytest.mark.parametrize("header", ["Authorization", "X-API-Key", "api-key"])
+@pytest.mark.parametrize(
+    ("header", "before"),
+    [
+        *(("Authorization", "Bearer "), ("Authorization", "Token "), ("Authorization", "token ")),
+        *(("X-API-Key", ""), ("api-key", "")),
+        *(("Sec-WebSocket-Protocol", "token, "), ("Sec-WebSocket-Protocol", "bearer, ")),
+        ("Sec-WebSocket-Protocol", f"conch, {KEY_PROTOCOL}"),
+    ],
+)
 def test_the_key_is_taken_from_every_header_that_clients_send(
-    locked: tuple[str, str], header: str
+    locked: tuple[str, str], header: str, before: str
 ) -> None:
     url, key = locked
-    value = f"Bearer {key}" if header == "Authorization" else key
-    assert get(f"{url}/v1/options", headers={header: value})[0] == 200
+    assert get(f"{url}/v1/options", headers={header: before + key})[0] == 200
+    assert get(f"{url}/v1/options", headers={header: f"{before}{key[:-1]}"})[0] == 401
+
+
+def test_errors_of_deepgrams_addresses_have_its_shape(locked: tuple[str, str]) -> None:
+    url, _ = locked
+    for method, path in (
+        ("GET", "listen"),
+        ("POST", "listen"),
+        ("GET", "speak"),
+        ("POST", "speak"),
+    ):
+        status, answer, body = get(f"{url}/v1/{path}", method=method)
+        assert (status, body["err_code"]) == (401, "INVALID_AUTH")
+        assert body["request_id"] == answer["x-request-id"]
 
 
 def test_a_used_up_limit_says_when_to_come_back(locked: tuple[str, str]) -> None:
@@ -185,18 +208,19 @@ def test_a_client_secret_opens_live_sessions_alone_and_ends_with_its_key(tmp_pat
         assert status == 200
         secret = bearer(body["value"])
         # No server is there, but the secret is taken: it is not 401.
-        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 426
+        live = f"{service.url}/v1/conch/listen"
+        assert get(live, headers=secret)[0] == 426
         for headers in (secret, secret | upgrade):
             assert get(path, method="POST", headers=headers, json={})[0] == 401
             assert get(f"{service.url}/metrics", headers=headers)[0] == 401
             url = f"{service.url}/v1/audio/transcriptions"
             assert get(url, method="POST", headers=headers, data=form())[0] == 401
         keys.remove_key(file, "anna")
-        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 401
+        assert get(live, headers=secret)[0] == 401
         key = keys.add_key(file, "anna", Limits())
-        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 401, "it was the former key's"
+        assert get(live, headers=secret)[0] == 401, "it was the former key's"
         _, _, body = get(path, method="POST", headers=bearer(key), json={})
-        assert get(f"{service.url}/v1/listen", headers=bearer(body["value"]))[0] == 426
+        assert get(live, headers=bearer(body["value"]))[0] == 426
 
 
 def test_a_request_id_comes_back_unless_it_could_harm_a_log(plain: str) -> None:

@@ -278,7 +278,7 @@ def test_the_document_of_the_api_is_readable(browser, gateway):
     with opened(browser, gateway) as page:
         page.goto(f"{gateway.url}/docs")
         page.get_by_text("/v1/audio/transcriptions").first.wait_for()
-        assert page.get_by_text("/v1/listen").count()
+        assert page.get_by_text("/v1/conch/listen").count()
         assert serious_problems(page) == []
 
 

@@ -13,11 +13,12 @@ from conch.gateway.state import Gateway
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
 def test_a_door_is_answered_by_what_it_names(door: Door) -> None:
     assert callable(door.answer)
+    assert callable(door.refusal)
 
 
 def test_names_and_addresses_are_those_of_one_door() -> None:
     assert len({door.name for door in DOORS}) == len(DOORS)
-    assert len({door.address for door in DOORS}) == len(DOORS)
+    assert len({(door.method, door.address) for door in DOORS}) == len(DOORS)
 
 
 def test_every_address_that_takes_something_is_a_door() -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
 
 import pytest
 from live_doors import Audio, of_listen, of_realtime, of_riva, of_wyoming
@@ -33,11 +32,7 @@ async def text_at(door: Door, client: PlainLiveClient) -> str:
             yield spoken(number, seconds).tobytes()
             await until(sent_more)
 
-    async def ready_models(names: Any) -> set[str]:
-        return set(names)
-
     async with loop_gateway(client) as running, AsyncExitStack() as stack:
-        running.servers.ready_models = ready_models  # type: ignore[attr-defined]
         running.servers.is_ready, running.servers.away = True, []  # type: ignore[attr-defined]
         url = running.url
         for other, module in ((of_riva, riva), (of_wyoming, wyoming)):

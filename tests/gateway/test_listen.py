@@ -1,4 +1,4 @@
-"""`GET /v1/listen` in front of a real ."""
+"""`GET /v1/conch/listen` in front of a real ."""
 
 import asyncio
 import re
@@ -20,14 +20,19 @@ from sockets import listening_to
 from subprocesses import output_of
 from waiting import wait_until
 
+from conch.catalogue.models import state_of
 from conch.client import AsyncClient
+from conch.families.turns import MODEL as END_OF_TURN
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.servers import Servers
+from conch.packaged import how_to_get
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 RATE = 16_000
+STEP = 10_240
+"""Samples of a step of the server."""
 
 
 async def messages_of(
@@ -94,6 +99,49 @@ async def test_frames_of_any_length_give_the_text_of_a_live_stream(
     finals = [item for item in of_type(messages, "segment") if item["final"]]
     assert " ".join(item["text"] for item in finals if item["text"]) == expected
     assert [item["index"] for item in finals] == list(range(len(finals)))
+
+
+async def test_speech_is_told_before_a_step_of_the_server_is_complete(gateway_url, recordings):
+    waveform = recordings[4].waveform()
+    onset = int(np.argmax(np.abs(waveform) > 0.05))
+    begun = waveform[max(0, onset - 1_600) : onset + 6_400]
+    assert len(begun) < STEP
+    async with listening_to(gateway_url, "encoding=pcm16&turn_events=true") as socket:
+        await socket.message("ready")
+        await socket.send(pcm16(begun))
+        told = await socket.message()
+    assert (told["type"], told["index"]) == ("speech_started", 0)
+    assert 0 <= told["at"] < len(begun) / RATE
+
+
+async def test_an_end_that_is_probable_is_told_and_taken_back_by_who_goes_on(
+    gateway_url, recordings
+):
+    if wrong := state_of(END_OF_TURN):
+        pytest.skip(f"the model of ends of turns is {wrong}: {how_to_get(END_OF_TURN)}")
+    first, second = recordings[4], recordings[0]
+    quiet = np.zeros(round(0.4 * RATE), np.float32)
+    spoken = np.concatenate([first.waveform(), quiet])
+    ends_s = len(spoken) / RATE
+    query = "encoding=pcm16&turn_events=true&endpoint_silence_ms=10000"
+    async with listening_to(gateway_url, query) as socket:
+
+        async def told(kind: str, after_s: float) -> dict:
+            """Return the first message of a type that is not of a pause before."""
+            while (message := await socket.message(kind))["at"] < after_s:
+                pass
+            return message
+
+        await socket.send(pcm16(spoken))
+        probable = await told("eager_end", ends_s - 1)
+        await socket.send(pcm16(second.waveform()))
+        back = await told("resumed", ends_s)
+        await socket.say("close")
+        *_, segment, _ = [it for it in await socket.rest() if it["type"] in ("segment", "end")]
+    assert probable["at"] < ends_s and 0.5 <= probable["probability"] <= 1
+    assert {item["index"] for item in (probable, back, segment)} == {0}
+    assert segment["text"].lower().startswith(probable["text"].lower().split()[0])
+    assert wer(f"{first.text} {second.text}", segment["text"]) < 0.3
 
 
 async def test_float32_and_g711_are_heard(gateway_url, recordings):
@@ -253,7 +301,7 @@ async def test_a_client_that_is_gone_frees_the_servers_stream(
             await asyncio.to_thread(wait_until, lambda: open_streams() == 1)
         assert socket.socket._response.connection is not None
         socket.socket._response.connection.transport.abort()
-    sessions = partial(inner_gateway.metric, "conch_gateway_sessions", route="/v1/listen")
+    sessions = partial(inner_gateway.metric, "conch_gateway_sessions", route="/v1/conch/listen")
     await asyncio.to_thread(wait_until, lambda: sessions() == 0, 20)
     await asyncio.to_thread(wait_until, lambda: open_streams() == 0, 20)
 

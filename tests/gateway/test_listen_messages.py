@@ -1,4 +1,4 @@
-"""What a client of /v1/listen is told after each update."""
+"""What a client of /v1/conch/listen is told after each update."""
 
 import gc
 import tracemalloc
@@ -12,7 +12,7 @@ from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import latest_segments
 from conch.session.resume_state import ResumePoint
-from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript
+from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript, TurnEvent
 
 
 def update(
@@ -102,6 +102,30 @@ def test_the_same_words_in_the_next_utterance_are_told_again(messages: ListenMes
         ["text"],
         ["segment", "text"],
     ]
+
+
+def test_turns_are_told_before_the_text_that_belongs_to_them(messages: ListenMessages) -> None:
+    def heard(*events: TurnEvent) -> Transcript:
+        return replace(answer(""), turn_events=events)
+
+    begun, probable = TurnEvent("speech_started", 0.4, 0), TurnEvent("eager_end", 1.2, 0, 0.6)
+    later = TurnEvent("speech_started", 3.0, 1)
+    assert list(messages.after(update(None, transcript=heard(begun)))) == [
+        {"type": "speech_started", "index": 0, "at": 0.4}
+    ]
+    eager, text = messages.after(update(("So", "it is", ""), transcript=heard(probable)))
+    assert eager["text"] == text["text"] == "So it is"
+    assert (eager["type"], eager["index"], eager["at"]) == ("eager_end", 0, 1.2)
+    assert eager["probability"] == 0.6
+    back = TurnEvent("resumed", 1.7, 0)
+    ended = LiveSegment(segment("So it is.", 0), True)
+    told = update(("and", "", ""), ended, index=1, transcript=heard(back, probable, later))
+    sent = list(messages.after(told))
+    assert [message["type"] for message in sent] == [
+        *("resumed", "eager_end", "segment"),
+        *("speech_started", "text"),
+    ]
+    assert sent[1]["text"] == "So it is."
 
 
 def test_stats_add_up() -> None:

@@ -1,4 +1,4 @@
-"""`GET /v1/listen` over a client that never reaches a server."""
+"""`GET /v1/conch/listen` over a client that never reaches a server."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ async def test_a_wrong_query_is_answered_before_the_upgrade(
     }
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/listen?{query}", headers=headers) as answer,
+        session.get(f"{running.url}/v1/conch/listen?{query}", headers=headers) as answer,
     ):
         error = (await answer.json())["error"]
     assert answer.status == (404 if param == "model" else 400)
@@ -67,7 +67,7 @@ async def test_a_wrong_query_is_answered_before_the_upgrade(
 async def test_without_an_upgrade_the_answer_tells_what_to_do(running: LoopGateway) -> None:
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/listen") as answer,
+        session.get(f"{running.url}/v1/conch/listen") as answer,
     ):
         assert answer.status == 426
         assert "ws://" in (await answer.json())["error"]["message"]
@@ -78,7 +78,7 @@ async def test_a_plain_get_tells_what_a_browser_cannot_know_of_a_refused_socket(
 ) -> None:
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/listen?beam_size=0") as answer,
+        session.get(f"{running.url}/v1/conch/listen?beam_size=0") as answer,
     ):
         error = (await answer.json())["error"]
     assert (answer.status, error["param"]) == (400, "beam_size")
@@ -141,15 +141,15 @@ async def test_a_session_from_its_first_message_to_its_end(running: LoopGateway)
     assert socket.code == 1000
     assert running.client.open == set()
     await until(lambda: ended(running, 1000) == 1)
-    assert running.metric("conch_gateway_sessions", route="/v1/listen") == 0
-    labels = {"route": "/v1/listen", "key": "anybody"}
+    assert running.metric("conch_gateway_sessions", route="/v1/conch/listen") == 0
+    labels = {"route": "/v1/conch/listen", "key": "anybody"}
     assert running.metric("conch_gateway_audio_seconds_total", **labels) == pytest.approx(1.6)
-    assert running.metric("conch_gateway_first_text_seconds_count", route="/v1/listen") == 1
+    assert running.metric("conch_gateway_first_text_seconds_count", route="/v1/conch/listen") == 1
     assert running.client.options[0]["word_timestamps"] is True
 
 
 def ended(running: LoopGateway, code: int) -> float:
-    labels = {"route": "/v1/listen", "key": "anybody", "code": str(code)}
+    labels = {"route": "/v1/conch/listen", "key": "anybody", "code": str(code)}
     return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
@@ -296,7 +296,7 @@ async def test_codes_that_clients_choose_are_one_label(running: LoopGateway) -> 
         async with listening_to(running.url) as socket:
             await socket.message("ready")
             await socket.socket.close(code=code)
-    labels = {"route": "/v1/listen", "key": "anybody", "code": "other"}
+    labels = {"route": "/v1/conch/listen", "key": "anybody", "code": "other"}
     name = "conch_gateway_sessions_ended_total"
     await until(lambda: running.metric(name, **labels) == 2)
 
@@ -383,7 +383,7 @@ async def test_pings_and_close_frames_without_a_code_are_answered(running: LoopG
         await client.socket._writer.send_frame(b"", aiohttp.WSMsgType.CLOSE)
         assert (await client.socket.receive()).type == aiohttp.WSMsgType.CLOSE
     await until(lambda: ended(running, 1005) == 1)
-    assert not running.metric("conch_gateway_cancelled_total", route="/v1/listen")
+    assert not running.metric("conch_gateway_cancelled_total", route="/v1/conch/listen")
 
 
 @pytest.mark.parametrize("how", ["close frame", "abort"])
@@ -398,15 +398,15 @@ async def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, 
             await asyncio.sleep(after_s)
             if how == "abort":
                 socket.socket._response.connection.transport.abort()
-        sessions = {"route": "/v1/listen"}
+        sessions = {"route": "/v1/conch/listen"}
         await until(lambda: running.metric("conch_gateway_sessions", **sessions) == 0)
         await asyncio.gather(*running.gateway.freeing)
         assert client.open == set()
         # Only one that has sent no close frame has broken off.
         is_broken = how == "abort"
         assert ended(running, 1006 if is_broken else 1000) == 1
-        await until(lambda: "GET /v1/listen" in caplog.text)
-        assert ("GET /v1/listen 499" in caplog.text) == is_broken
+        await until(lambda: "GET /v1/conch/listen" in caplog.text)
+        assert ("GET /v1/conch/listen 499" in caplog.text) == is_broken
         cancelled = running.metric("conch_gateway_cancelled_total", **sessions)
         assert cancelled == is_broken
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
@@ -420,7 +420,7 @@ async def test_a_client_that_sends_no_close_frame_is_no_defect(
     async with listening_to(running.url) as socket:
         await socket.message("ready")
         running.gateway.draining.set()
-        await until(lambda: "GET /v1/listen 499" in caplog.text)
+        await until(lambda: "GET /v1/conch/listen 499" in caplog.text)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
@@ -453,13 +453,13 @@ async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
         own.connect((host, int(port)))
         reader, writer = await asyncio.open_connection(sock=own, limit=1024)
         writer.write(
-            b"GET /v1/listen?encoding=pcm16&include=stats HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"GET /v1/conch/listen?encoding=pcm16&include=stats HTTP/1.1\r\nHost: 127.0.0.1\r\n"
             b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         await reader.readuntil(b"\r\n\r\n")
         cast(asyncio.Transport, writer.transport).pause_reading()
-        sessions = {"route": "/v1/listen"}
+        sessions = {"route": "/v1/conch/listen"}
         assert running.metric("conch_gateway_sessions", **sessions) == 1
 
         async def send() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from openapi_spec_validator import validate
 from conch.gateway import GatewayConfig, openapi, voicing
 from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS
 from conch.gateway.app import make_app
+from conch.gateway.deepgram.parameters import FileParameters, LiveParameters
+from conch.gateway.deepgram.speak import SpeakParameters
 from conch.gateway.doors import SPEAK
-from conch.gateway.errors import ApiError, api_error
+from conch.gateway.errors import ApiError, api_error, deepgrams_body
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
 from conch.gateway.file_request import DIARIZATION, FORMATS, GRANULARITIES, KNOWN, parse
 from conch.gateway.format import read
@@ -121,7 +123,7 @@ def test_an_option_is_a_field_of_the_form_with_its_default_and_range(name: str) 
 
 
 def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
-    listen = {item["name"] for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]}
+    listen = {item["name"] for item in DOCUMENT["paths"]["/v1/conch/listen"]["get"]["parameters"]}
     of_recordings = {"channels", "coverage", "speaker_embeddings"}
     assert set(OPTIONS) - listen == of_recordings
     assert listen - set(OPTIONS) == set(OWN)
@@ -130,7 +132,7 @@ def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
 def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
     schemas = {
         item["name"]: item["schema"]
-        for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]
+        for item in DOCUMENT["paths"]["/v1/conch/listen"]["get"]["parameters"]
     }
     assert schemas["encoding"]["enum"] == list(ENCODINGS)
     assert schemas["told_s"]["maximum"] == MAX_SENT_BEFORE_S
@@ -146,11 +148,31 @@ def test_a_text_in_pieces_takes_every_option_and_format() -> None:
     assert schemas["format"]["enum"] == list(voicing.FORMATS)
 
 
+@pytest.mark.parametrize(
+    ("path", "method", "kind"),
+    [
+        ("/v1/listen", "get", LiveParameters),
+        ("/v1/listen", "post", FileParameters),
+        ("/v1/speak", "get", SpeakParameters),
+        ("/v1/speak", "post", SpeakParameters),
+    ],
+)
+def test_deepgrams_addresses_have_its_parameters(path: str, method: str, kind: type[Any]) -> None:
+    operation = DOCUMENT["paths"][path][method]
+    assert [item["name"] for item in operation["parameters"]] == [
+        item.name for item in fields(kind)
+    ]
+
+
+def test_deepgrams_errors_are_those_of_their_schema() -> None:
+    named("DeepgramError").validate(deepgrams_body(ApiError(400, "wrong"), "req_1"))
+
+
 def test_the_models_and_the_subprotocol_of_keys_are_told() -> None:
     for name in PATHS:
         if name.startswith("conch"):
             assert name in FORM["properties"]["model"]["description"]
-    for path in ("/v1/listen", "/v1/speak", "/v1/realtime"):
+    for path in ("/v1/conch/listen", "/v1/conch/speak", "/v1/realtime"):
         assert f"`{KEY_PROTOCOL}KEY`" in DOCUMENT["paths"][path]["get"]["description"]
 
 

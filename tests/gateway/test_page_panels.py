@@ -17,7 +17,7 @@ from playwright.sync_api import (
     WebSocketRoute,
 )
 
-LISTEN = re.compile(r"/v1/listen\?")
+LISTEN = re.compile(r"/v1/conch/listen\?")
 ANSWER = {
     "text": "Two words",
     "duration": 2.0,

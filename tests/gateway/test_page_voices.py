@@ -83,7 +83,7 @@ class FittingServer:
         page.route(re.compile(VOICES), self._answer)
         # The gateway of the tests knows no fitted voices.
         page.route(re.compile(r"/v1/components\?voice="), _answer_components)
-        page.route_web_socket(re.compile(r"/v1/speak\?"), self._speak)
+        page.route_web_socket(re.compile(r"/v1/conch/speak\?"), self._speak)
 
     def _answer(self, route: Route) -> None:
         request = route.request

@@ -1,65 +1,27 @@
-"""`GET /v1/speak`: text in pieces, audio out, over a plain client and over a real server."""
+"""`GET /v1/conch/speak`: text in pieces, audio out, over a plain client and over a real server."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import numpy as np
 import pytest
 from loop_gateway import LoopGateway, loop_gateway, until
+from plain_speaker import PlainSpeaker
 from sockets import SpeakingSocket, speaking
 
-from conch.client import Client, Speech
-from conch.client.speech import speech_requests, spoken_text
+from conch.client import Client
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Limits
 from conch.gateway.speak import MAX_FLUSHES, query_of
 from conch.gateway.voicing import MAX_WAITING
-from conch.wire.errors import ComponentError, OptionError, TextError
-from conch.wire.result import Stage
-from conch.wire.synthesis import Spoken, SpokenSentence
+from conch.wire.errors import OptionError
 
 TEXT = "Hello there. It works, and the rest is still being made."
 
 
-class PlainClient:
-    """Speaks every letter of a part as a sample of a tenth of a second; capitals have no sound."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.may_go_on = asyncio.Event()
-        self.waiting = 0
-        self.waits_at = "…"
-        """A part with this waits behind its first sample until it may go on."""
-
-    def synthesize_stream(self, text, *, request_id: str, **options):
-        request = speech_requests(None, "synthesis", request_id, options, default_timeout_s=9.0)
-        return spoken_text(self._speak, request, text, options)
-
-    async def _speak(self, request):
-        text = request.inputs["TEXT"].item().decode()
-        self.asked.append(text.strip())
-        if text.isupper():
-            raise TextError("no word")
-        if "bad" in text:
-            raise ComponentError("the vocoder has failed")
-        samples = np.full(len(text.strip()), 0.5, np.float32)
-        seconds = len(samples) / 10
-        sentence = SpokenSentence(text.strip(), "", 0.0, seconds)
-        yield Speech(samples[:1], b"", Spoken(0.1, 10, "hibari", (sentence,)))
-        if self.waits_at in text:
-            self.waiting += 1
-            await self.may_go_on.wait()
-            self.waiting -= 1
-        yield Speech(samples[1:], b"", Spoken(seconds, 10, "hibari"))
-        stages = {"vocoder": Stage(1, 5.0), "total": Stage(1, 6.0)}
-        yield Speech(samples[:0], b"", Spoken(seconds, 10, "hibari", (), ("vocoder",), stages))
-
-
 @pytest.fixture
-def client() -> PlainClient:
-    return PlainClient()
+def client() -> PlainSpeaker:
+    return PlainSpeaker()
 
 
 @pytest.fixture
@@ -75,12 +37,12 @@ async def socket(running: LoopGateway) -> AsyncIterator[SpeakingSocket]:
 
 
 def ended(running: LoopGateway, code: int) -> float:
-    labels = {"route": "/v1/speak", "key": "anybody", "code": str(code)}
+    labels = {"route": "/v1/conch/speak", "key": "anybody", "code": str(code)}
     return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
 async def test_sentences_are_spoken_as_they_are_written(
-    running: LoopGateway, client: PlainClient
+    running: LoopGateway, client: PlainSpeaker
 ) -> None:
     async with speaking(running.url, protocols=("conch",)) as socket:
         ready = await socket.message()
@@ -116,15 +78,15 @@ async def test_sentences_are_spoken_as_they_are_written(
     assert client.asked == ["One is here.", "Two is here", "Three."]
     assert len(socket.audio) == 2 * 29 and socket.socket.close_code == 1000
     await until(lambda: ended(running, 1000) == 1)
-    labels = {"route": "/v1/speak", "key": "anybody"}
+    labels = {"route": "/v1/conch/speak", "key": "anybody"}
     seconds = running.metric("conch_gateway_audio_seconds_total", **labels)
     assert seconds == pytest.approx(2.9)
     name = "conch_gateway_first_audio_seconds_count"
-    assert running.metric(name, route="/v1/speak") == 2
+    assert running.metric(name, route="/v1/conch/speak") == 2
 
 
 async def test_a_cancel_ends_what_is_spoken_and_drops_what_waits(
-    client: PlainClient, socket: SpeakingSocket
+    client: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="This is long… And more. ")
     await socket.say("flush")
@@ -143,7 +105,7 @@ async def test_a_cancel_ends_what_is_spoken_and_drops_what_waits(
 
 
 async def test_a_cancel_behind_a_close_ends_the_session(
-    client: PlainClient, socket: SpeakingSocket
+    client: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="This is long…")
     await socket.say("close")
@@ -195,7 +157,7 @@ async def test_too_much_text_ends_the_session(socket: SpeakingSocket) -> None:
 
 
 async def test_too_many_flushes_end_the_session(
-    client: PlainClient, socket: SpeakingSocket
+    client: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="This is long…")
     for _ in range(MAX_FLUSHES + 1):
@@ -222,7 +184,7 @@ async def test_a_session_counts_for_its_key_and_ends_with_its_seconds(client: An
 
 
 async def test_a_gateway_that_stops_speaks_what_was_written(
-    running: LoopGateway, client: PlainClient, socket: SpeakingSocket
+    running: LoopGateway, client: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="Not ended")
     await socket.say("talk")
@@ -234,7 +196,7 @@ async def test_a_gateway_that_stops_speaks_what_was_written(
 
 
 async def test_a_client_that_goes_away_ends_the_making(
-    running: LoopGateway, client: PlainClient
+    running: LoopGateway, client: PlainSpeaker
 ) -> None:
     async with speaking(running.url) as socket:
         await socket.say("text", text="This is long… And more. ")
@@ -242,7 +204,7 @@ async def test_a_client_that_goes_away_ends_the_making(
         assert socket.socket._response is not None
         socket.socket._response.close()
     await until(lambda: ended(running, 1006) == 1)
-    assert running.metric("conch_gateway_sessions", route="/v1/speak") == 0
+    assert running.metric("conch_gateway_sessions", route="/v1/conch/speak") == 0
 
 
 @pytest.mark.parametrize(

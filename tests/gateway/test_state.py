@@ -28,13 +28,13 @@ def test_one_of_several_keys_has_its_share_of_places_and_of_room(
     with ExitStack() as held:
         for _ in range(3):
             held.enter_context(gateway.file_of(anna))()
-            held.enter_context(gateway.session_of(anna, "/v1/listen"))
-        for place in (gateway.file_of(anna), gateway.session_of(anna, "/v1/listen")):
+            held.enter_context(gateway.session_of(anna, "/v1/conch/listen"))
+        for place in (gateway.file_of(anna), gateway.session_of(anna, "/v1/conch/listen")):
             with pytest.raises(ApiError, match=r"^3 .* for this key, the most of one key") as full:
                 held.enter_context(place)
             assert (full.value.status, full.value.code) == (503, "overloaded")
         held.enter_context(gateway.file_of(shop))()
-        held.enter_context(gateway.session_of(shop, "/v1/listen"))
+        held.enter_context(gateway.session_of(shop, "/v1/conch/listen"))
     held.enter_context(gateway.file_of(anna))()
 
     assert gateway.largest_upload == 3_000_000

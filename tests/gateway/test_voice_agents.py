@@ -55,6 +55,25 @@ def test_they_hear_and_speak_by_their_nvidia_services(
     )
 
 
+def test_they_hear_and_speak_by_their_deepgram_services(
+    gateway: Gateway, python: str, talk: Recording
+) -> None:
+    result = answers(python, gateway.url, str(talk.path))
+    names = (
+        *("livekit hears", "livekit hears turns", "livekit hears a recording"),
+        *("pipecat hears", "pipecat hears turns"),
+    )
+    received = {name: result.pop(name) for name in names}
+    assert {name: wer(talk.text, text) < 0.2 for name, text in received.items()} == dict.fromkeys(
+        received, True
+    ), received
+    assert result.pop("start_of_speech") and result.pop("end_of_speech")
+    assert result.pop("a turn begins")
+    assert result == pytest.approx(
+        dict.fromkeys(("livekit", "livekit, by POST", "pipecat"), spoken_s(gateway)), abs=0.3
+    )
+
+
 def test_frameworks_speak_by_their_openai_services(gateway: Gateway, python: str) -> None:
     result = answers(python, gateway.openai_url)
     assert result == pytest.approx(dict.fromkeys(result, spoken_s(gateway)), abs=0.2)

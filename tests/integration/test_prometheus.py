@@ -142,7 +142,7 @@ async def work(gateway: str) -> None:
     """Speak once, and send a file for whose model nothing is loaded."""
     headers = {"Authorization": f"Bearer {KEY}"}
     async with aiohttp.ClientSession(f"http://{gateway}", headers=headers) as session:
-        async with session.ws_connect("/v1/listen?mode=streaming") as live:
+        async with session.ws_connect("/v1/conch/listen?mode=streaming") as live:
             await live.send_bytes(SPEECH.read_bytes())
             await live.send_json({"type": "close"})
             kinds = [frame.json()["type"] async for frame in live]

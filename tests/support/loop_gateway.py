@@ -1,7 +1,7 @@
 """A gateway in the loop of a test, in front of a client that never reaches a server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,8 @@ class PlainServers:
         self.client = client
         self.errors: list[ServerError] = []
         """Those at which the servers behind a gateway are looked at."""
+        self.lacking: set[str] = set()
+        """Components that are not ready."""
 
     @asynccontextmanager
     async def reserved(self) -> AsyncIterator[PlainLiveClient]:
@@ -31,6 +33,9 @@ class PlainServers:
         except ServerError as error:
             self.errors.append(error)
             raise
+
+    async def ready_models(self, models: Sequence[str]) -> set[str]:
+        return {*models} - self.lacking
 
 
 class LoopGateway:

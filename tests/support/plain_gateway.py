@@ -68,7 +68,7 @@ class PlainGateway:
                 return web.json_response({"status": "live", "service": "conch-gateway"})
             case "/v1/audio/transcriptions":
                 return await self._file(request)
-            case "/v1/listen":
+            case "/v1/conch/listen":
                 return await self._listen(request)
         return web.json_response({})
 

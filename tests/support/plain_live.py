@@ -1,7 +1,8 @@
 """A client whose live streams recognise numbers: every run of a sample value is its word.
 
 Silence (zeros) of half a second ends an utterance. Of two passes, the second one comes with the
-answer after that, and is in capitals: `one two` becomes `ONE TWO`.
+answer after that, and is in capitals: `one two` becomes `ONE TWO`. After 0.2 s of silence the
+end is probable.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from conch.wire.result import (
     Segment,
     Stage,
     Transcript,
+    TurnEvent,
     Word,
 )
 
@@ -32,6 +34,8 @@ RATE = 16_000
 NAMES = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 ENDING_S = 0.5
 """Silence that ends an utterance."""
+EAGER_S, PROBABILITY = 0.2, 0.6
+"""Silence after which its end has this probability."""
 
 
 def spoken(number: int, seconds: float) -> NDArray[Any]:
@@ -112,6 +116,7 @@ class PlainStream:
             {name: value for name, value in options.items() if name in known}, live=True
         )
         self._has_second_pass = parsed.mode == "two_pass"
+        self._events = PlainEvents(parsed.eager_end_threshold) if parsed.turn_events else None
         self._heard = self._rest = np.zeros(0, np.int16)
         self._told: dict[int, int] = {}
         """Passes of the segments that were told."""
@@ -141,6 +146,7 @@ class PlainStream:
     def _transcript(self, *, ends: bool) -> Transcript:
         utterances, open_words = _utterances(self._heard)
         num_silenced = len(utterances)
+        all_utterances = [*utterances, *([open_words] if open_words else [])]
         if ends and open_words:
             utterances, open_words = [*utterances, open_words], []
         segments = []
@@ -159,10 +165,38 @@ class PlainStream:
             is_final=ends,
             utterance=OpenUtterance(open_words[0].start, tuple(open_words)) if open_words else None,
             rolling=rolling,
+            turn_events=self._events.after(all_utterances, len(self._heard))
+            if self._events
+            else (),
         )
 
     def _passes(self, index: int, *, ends: bool) -> int:
         return 2 if self._has_second_pass and (ends or index in self._told) else 1
+
+
+class PlainEvents:
+    def __init__(self, eager_end_threshold: float) -> None:
+        self._is_eager = eager_end_threshold <= PROBABILITY
+        self._begun = 0
+        """Utterances whose beginning was told."""
+        self._ended_at: float | None = None
+        """Where the open utterance seemed to end; None if it did not."""
+
+    def after(self, utterances: list[list[Word]], heard: int) -> tuple[TurnEvent, ...]:
+        events: list[TurnEvent] = []
+        for index in range(self._begun, len(utterances)):
+            events.append(TurnEvent("speech_started", utterances[index][0].start, index))
+            self._begun, self._ended_at = index + 1, None
+        if utterances:
+            last, index = utterances[-1][-1], len(utterances) - 1
+            if self._ended_at is not None and last.end > self._ended_at:
+                events.append(TurnEvent("resumed", last.start, index))
+                self._ended_at = None
+            pause_s = heard / RATE - last.end
+            if self._is_eager and self._ended_at is None and EAGER_S <= pause_s < ENDING_S:
+                events.append(TurnEvent("eager_end", last.end, index, PROBABILITY))
+                self._ended_at = last.end
+        return tuple(events)
 
 
 def _utterances(heard: NDArray[Any]) -> tuple[list[list[Word]], list[Word]]:

@@ -59,18 +59,22 @@ class SpeakingSocket(Socket):
 
 
 @asynccontextmanager
-async def listening_to(url: str, query: str = "", **settings: Any) -> AsyncIterator[Socket]:
+async def listening_to(
+    url: str, query: str = "", address: str = "/v1/conch/listen", **settings: Any
+) -> AsyncIterator[Socket]:
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/listen?{query}", **settings) as socket,
+        session.ws_connect(f"{url}{address}?{query}", **settings) as socket,
     ):
         yield Socket(socket)
 
 
 @asynccontextmanager
-async def speaking(url: str, query: str = "", **settings: Any) -> AsyncIterator[SpeakingSocket]:
+async def speaking(
+    url: str, query: str = "", address: str = "/v1/conch/speak", **settings: Any
+) -> AsyncIterator[SpeakingSocket]:
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/speak?{query}", **settings) as socket,
+        session.ws_connect(f"{url}{address}?{query}", **settings) as socket,
     ):
         yield SpeakingSocket(socket)

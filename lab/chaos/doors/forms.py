@@ -86,7 +86,7 @@ def gateway_calls(draw: st.DrawFn) -> GatewayCall:
         elif shape == 2:
             body = body[: draw(st.integers(0, len(body)))]
         return GatewayCall(draw(st.sampled_from(SECRETS)), body, headers)
-    path = draw(st.sampled_from([*OTHERS, FILES, *SECRETS, "/v1/listen", "/v1/realtime"]))
+    path = draw(st.sampled_from([*OTHERS, FILES, *SECRETS, "/v1/conch/listen", "/v1/realtime"]))
     query = draw(st.lists(st.tuples(st.sampled_from([*FIELDS, "encoding"]), scalars()), max_size=3))
     pairs = "&".join(f"{name}={_quoted(value)}" for name, value in query)
     methods = ["GET", "GET", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"]

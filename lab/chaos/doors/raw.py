@@ -19,7 +19,8 @@ LINES = (
     b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n",
     b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    b"GET /v1/listen HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    b"GET /v1/conch/listen HTTP/1.1\r\nHost: x\r\n"
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
     b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",

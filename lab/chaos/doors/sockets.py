@@ -1,4 +1,4 @@
-"""The gateway's WebSockets: frames of `/v1/listen` and events of `/v1/realtime` in any order."""
+"""The gateway's WebSockets: frames of Conch's own and events of OpenAI's, in any order."""
 
 import base64
 import json
@@ -88,7 +88,7 @@ def listen_scripts(draw: st.DrawFn) -> SocketScript:
     commands = st.sampled_from(COMMANDS).map(lambda command: json.dumps({"type": command}))
     texts = mostly(commands, st.one_of(_json(), st.sampled_from(TEXTS)))
     frames = draw(st.lists(st.one_of(_audio(), texts), max_size=5))
-    return SocketScript(f"/v1/listen?{pairs}", tuple(frames), draw(st.integers(0, 3)) > 0)
+    return SocketScript(f"/v1/conch/listen?{pairs}", tuple(frames), draw(st.integers(0, 3)) > 0)
 
 
 @st.composite

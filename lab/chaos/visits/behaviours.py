@@ -8,7 +8,15 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from conch.gateway.doors import SESSIONS, WYOMING_LISTEN, WYOMING_SPEAK, Door
+from conch.gateway.doors import (
+    DEEPGRAM_FILE,
+    DEEPGRAM_LISTEN,
+    DEEPGRAM_TURNS,
+    SESSIONS,
+    WYOMING_LISTEN,
+    WYOMING_SPEAK,
+    Door,
+)
 from lab.chaos.answers import LOST, Answer, outcome
 from lab.chaos.speech import RATE, wav_file
 from lab.chaos.visits.clients import client_of
@@ -23,6 +31,9 @@ LONG = 20
 """Times a text of which the gateway holds no more than a part."""
 OPTIONS: Mapping[str, str] = {
     SESSIONS.name: "include",
+    DEEPGRAM_FILE.name: "utt_split",
+    DEEPGRAM_LISTEN.name: "utterance_end_ms",
+    DEEPGRAM_TURNS.name: "eot_timeout_ms",
     WYOMING_LISTEN.name: "rate",
     WYOMING_SPEAK.name: "voice",
     "file": "nbest",

@@ -3,7 +3,16 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
-from conch.gateway.doors import REALTIME, SESSIONS, Door
+from conch.gateway.doors import (
+    DEEPGRAM_FILE,
+    DEEPGRAM_LISTEN,
+    DEEPGRAM_SPEAK,
+    DEEPGRAM_SPEECH,
+    DEEPGRAM_TURNS,
+    REALTIME,
+    SESSIONS,
+    Door,
+)
 from lab.chaos.answers import Answer
 from lab.chaos.visits import http_visits, riva_visits, socket_visits, wyoming_visits
 from lab.chaos.visits.sent import Sent
@@ -14,6 +23,11 @@ Client: TypeAlias = Callable[[str, Door, Sent], Awaitable[Answer]]
 DIALECTS: Mapping[str, Client] = {
     REALTIME.name: socket_visits.realtime_visit,
     SESSIONS.name: http_visits.session_visit,
+    DEEPGRAM_FILE.name: http_visits.deepgram_file_visit,
+    DEEPGRAM_SPEECH.name: http_visits.deepgram_text_visit,
+    DEEPGRAM_LISTEN.name: socket_visits.deepgram_listen_visit,
+    DEEPGRAM_TURNS.name: socket_visits.deepgram_listen_visit,
+    DEEPGRAM_SPEAK.name: socket_visits.deepgram_speak_visit,
 }
 """Clients of doors that speak otherwise than others of their transport, by name."""
 CLIENTS: Mapping[tuple[str, str], Client] = {

@@ -1,6 +1,7 @@
 """Visits over HTTP: forms with files, and JSON."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -31,6 +32,18 @@ async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
     )
 
 
+async def deepgram_file_visit(address: str, door: Door, sent: Sent) -> Answer:
+    parts = (part if isinstance(part, bytes) else as_text(part).encode() for part in sent.parts)
+    return await _answer(address, door, sent, b"".join(parts), "audio/wav", sent.options)
+
+
+async def deepgram_text_visit(address: str, door: Door, sent: Sent) -> Answer:
+    texts = [part for part in sent.parts if isinstance(part, str)]
+    text = "".join(texts) if len(texts) == len(sent.parts) else sent.parts[0]
+    body = json.dumps({"text": text})
+    return await _answer(address, door, sent, body, "application/json", sent.options)
+
+
 async def transcript_visit(address: str, door: Door, sent: Sent) -> Answer:
     return await _json(address, door, sent, {**_field("transcript", sent), "format": "text"})
 
@@ -53,14 +66,20 @@ async def _json(address: str, door: Door, sent: Sent, body: Any) -> Answer:
 
 
 async def _answer(
-    address: str, door: Door, sent: Sent, body: Any, content_type: str | None = None
+    address: str,
+    door: Door,
+    sent: Sent,
+    body: Any,
+    content_type: str | None = None,
+    query: Mapping[str, Any] | None = None,
 ) -> Answer:
     headers = {"Content-Type": content_type, "X-Request-Id": sent.request_id or None}
     sent_headers = {name: value for name, value in headers.items() if value}
     url = f"http://{address}{door.address}"
+    queried = {name: as_text(value) for name, value in (query or {}).items()}
     async with (
         aiohttp.ClientSession(headers=sent_headers) as session,
-        session.post(url, data=body) as answer,
+        session.post(url, data=body, params=queried) as answer,
     ):
         data = await answer.read()
     if answer.status >= 400:
@@ -74,6 +93,8 @@ def _said(answer: aiohttp.ClientResponse, data: bytes) -> str:
     if answer.content_type != "application/json":
         return data.decode()
     document = json.loads(data)
+    if "results" in document:
+        return str(document["results"]["channels"][0]["alternatives"][0]["transcript"])
     # A client secret is another one each time.
     return str(document.get("text", sorted(document)))
 

@@ -1,4 +1,4 @@
-"""Visits over WebSockets: Conch's own dialect, and OpenAI's."""
+"""Visits over WebSockets: Conch's own dialect, OpenAI's and Deepgram's."""
 
 import base64
 import json
@@ -58,6 +58,54 @@ async def realtime_visit(address: str, door: Door, sent: Sent) -> Answer:
         else:
             return _closed(socket)
     return answer
+
+
+async def deepgram_listen_visit(address: str, door: Door, sent: Sent) -> Answer:
+    query = {"encoding": "linear16", "sample_rate": RATE, **_deepgrams(sent)}
+    frames = [
+        part if isinstance(part, bytes) else json.dumps({"type": part}) for part in sent.parts
+    ]
+    return await _deepgram_visit(address, door, sent, query, frames, "CloseStream")
+
+
+async def deepgram_speak_visit(address: str, door: Door, sent: Sent) -> Answer:
+    frames = [json.dumps({"type": "Speak", "text": part}) for part in sent.parts]
+    return await _deepgram_visit(address, door, sent, _deepgrams(sent), frames, "Close")
+
+
+def _deepgrams(sent: Sent) -> dict[str, Any]:
+    """Return options without the one with which an honest client chooses Conch's own path."""
+    return {name: value for name, value in sent.options.items() if name != "mode"}
+
+
+async def _deepgram_visit(
+    address: str,
+    door: Door,
+    sent: Sent,
+    query: Mapping[str, Any],
+    frames: Sequence[str | bytes],
+    end: str,
+) -> Answer:
+    error, said = None, list[str]()
+    async with _socket(address, door, sent, query) as socket:
+        if isinstance(socket, Answer):
+            return socket
+        await _send(socket, [*frames, *([json.dumps({"type": end})] if sent.ends else [])])
+        async for frame in socket:
+            if isinstance(frame.data, bytes):
+                said = ["audio"]
+                continue
+            message = json.loads(frame.data)
+            if message["type"] == "Error":
+                is_fault = message["variant"] in ("SERVER_ERROR", "COMPONENT_FAILED")
+                status = status_of(message["variant"].lower(), is_fault=is_fault)
+                error = Answer(status, message["description"], is_gateway=True)
+            elif message["type"] == "Results":
+                said.append(message["channel"]["alternatives"][0]["transcript"])
+            elif message.get("event") == "EndOfTurn":
+                said.append(message["transcript"])
+        closed = _closed(socket)
+    return error or Answer(closed.status, closed.text, is_gateway=True, said=" ".join(said))
 
 
 async def _plain_visit(

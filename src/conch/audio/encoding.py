@@ -21,11 +21,19 @@ CONTENT_TYPES = {
     "aac": "audio/aac",
 }
 """Media types of the formats."""
-_CODECS = {
+G711_TYPES = {
+    "mulaw": "audio/mulaw",
+    "alaw": "audio/alaw",
+    **dict.fromkeys(("wav_mulaw", "wav_alaw"), "audio/wav"),
+}
+"""Media types of the formats of telephones, which the gateway alone makes."""
+_CODECS: dict[str, tuple[str, str, str, int | None]] = {
     "mp3": ("mp3", "libmp3lame", "fltp", 64_000),
     "opus": ("ogg", "libopus", "flt", 32_000),
     "flac": ("flac", "flac", "s16", None),
     "aac": ("adts", "aac", "fltp", 64_000),
+    **{name: (name, f"pcm_{name}", "s16", None) for name in ("mulaw", "alaw")},
+    **{f"wav_{name}": ("wav", f"pcm_{name}", "s16", None) for name in ("mulaw", "alaw")},
 }
 """Container, codec, format of its samples, and bits per second."""
 FITTED_COMMENT = "synthetic speech by a voice that is fitted to recordings of a person"
@@ -49,7 +57,7 @@ class Encoder:
     """Encodes the samples of one audio; `write` may return bytes later, and `finish` the rest."""
 
     def __init__(self, format: str, rate: int, made_rate: int, *, is_fitted: bool = False) -> None:
-        """Encode samples of `made_rate` Hz at `rate` Hz; `format` is one of CONTENT_TYPES.
+        """Encode samples of `made_rate` Hz at `rate` Hz, in one of CONTENT_TYPES or G711_TYPES.
 
         MP3, Opus and FLAC say in a comment if the voice imitates a person.
         """

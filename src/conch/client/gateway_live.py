@@ -27,7 +27,7 @@ from conch.wire.limits import MAX_QUERY
 from conch.wire.result import Transcript
 from conch.wire.synthesis import Spoken
 
-LISTEN = "/v1/listen"
+LISTEN = "/v1/conch/listen"
 FRAME_SAMPLES = 80_000
 """Largest frame: a gateway limits its bytes, and the seconds that wait to be recognised."""
 MAX_MESSAGE_BYTES = 2**26

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError
 from conch.gateway.state import GATEWAY, Caller, Gateway
 from conch.wire.hosts import is_loopback
@@ -13,9 +14,12 @@ from conch.wire.hosts import is_loopback
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/favicon.ico")
 """Paths that need no key, with the page's files: they show nothing of requests."""
 PAGE_FILES = "/page/"
-SECRET_PATHS = ("/v1/realtime", "/v1/listen", "/v1/speak")
+SECRET_PATHS = {door.address for door in DOORS if door.transport == "websocket"}
+"""Where a client secret opens a session."""
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Beginning of a WebSocket subprotocol with a key: browsers cannot send headers."""
+KEY_SCHEMES = ("bearer", "token")
+"""Schemes of the header, and subprotocols of Deepgram before the one that is the key."""
 
 _ALLOWED_HEADERS = (
     "authorization, content-type, x-api-key, x-request-id, openai-organization, openai-project, "
@@ -67,11 +71,14 @@ def is_websocket(request: web.Request) -> bool:
 def secret_in(headers: Mapping[str, str]) -> str:
     """Return the key or client secret that the headers of a request hold; empty for none."""
     scheme, _, secret = headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    if scheme.lower() == "bearer" and secret.strip():
+    if scheme.lower() in KEY_SCHEMES and secret.strip():
         return secret.strip()
     if secret := headers.get("X-API-Key", "") or headers.get("api-key", ""):
         return secret.strip()
-    for protocol in protocols_in(headers):
+    offered = protocols_in(headers)
+    if len(offered) == 2 and offered[0].lower() in KEY_SCHEMES:
+        return offered[1]
+    for protocol in offered:
         if protocol.startswith(KEY_PROTOCOL):
             return protocol.removeprefix(KEY_PROTOCOL)
     return ""

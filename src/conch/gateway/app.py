@@ -17,12 +17,15 @@ from conch.gateway import models, openapi, voices
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.bodies import sent
 from conch.gateway.doors import DOORS, VOICES
-from conch.gateway.errors import ApiError, api_error
+from conch.gateway.errors import ApiError, api_error, openais_body
 from conch.gateway.metrics import NOBODY, enter_trace, log_answer
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_DOORS = {
+    (door.method, door.address): door for door in DOORS if door.transport in ("http", "websocket")
+}
 _ELSEWHERE = {
     "/asr": "/v1/audio/transcriptions",
     "/inference": "/v1/audio/transcriptions",
@@ -57,10 +60,9 @@ _PAGE_TYPES = {
 def make_app(gateway: Gateway) -> web.Application:
     app = web.Application(middlewares=[sent, _observed, _checked])
     app[GATEWAY] = gateway
-    doors = (door for door in DOORS if door.transport in ("http", "websocket"))
     app.add_routes(
         [
-            *(web.route(door.method, door.address, door.answer) for door in doors),
+            *(web.route(door.method, door.address, door.answer) for door in _DOORS.values()),
             web.get(VOICES.address, voices.list_voices),
             web.get(f"{VOICES.address}/{{name}}", voices.get_voice),
             web.post(f"{VOICES.address}/{{name}}/stop", voices.stop_fitting),
@@ -186,8 +188,10 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
 
 def _error_answer(request: web.Request, error: ApiError) -> web.Response:
     request[FAILURE] = error
+    door = _DOORS.get((request.method, request.path))
+    body = (door.refusal if door else openais_body)(error, request[REQUEST_ID])
     # In ASCII: a message may repeat bytes of a header that are no UTF-8.
-    text = json.dumps({"error": error.as_dict()})
+    text = json.dumps(body)
     return web.Response(
         status=error.status, text=text, content_type="application/json", headers=error.headers
     )

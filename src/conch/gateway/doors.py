@@ -28,6 +28,8 @@ class Door:
     """The handler, as `module:name` in this package."""
     max_message_bytes: int = 0
     """Largest body, frame or event; 0 for the setting `max_body_mb`."""
+    refused_by: str = "errors:openais_body"
+    """What makes the body of an answer over HTTP from an error, as `module:name`."""
 
     @property
     def method(self) -> str:
@@ -36,6 +38,10 @@ class Door:
     @property
     def answer(self) -> Any:
         return resolve_name(f"{__package__}.{self.answered_by}")
+
+    @property
+    def refusal(self) -> Any:
+        return resolve_name(f"{__package__}.{self.refused_by}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +87,30 @@ SESSIONS = Door(
 REALTIME = Door(
     "realtime", "websocket", _REALTIME, "live audio", "realtime.session:realtime", 21 * MIB
 )
-LISTEN = Door("listen", "websocket", "/v1/listen", "live audio", "listen:listen", 4 * MIB)
-SPEAK = Door("speak", "websocket", "/v1/speak", "live text", "speak:speak", MIB)
+_DEEPGRAMS: Any = {"refused_by": "errors:deepgrams_body"}
+DEEPGRAM_FILE = Door(
+    *("deepgram-file", "http", "/v1/listen", "file", "deepgram.listen:transcribe"), **_DEEPGRAMS
+)
+DEEPGRAM_LISTEN = Door(
+    *("deepgram-listen", "websocket", "/v1/listen", "live audio", "deepgram.listen:listen"),
+    4 * MIB,
+    **_DEEPGRAMS,
+)
+DEEPGRAM_TURNS = Door(
+    *("deepgram-turns", "websocket", "/v2/listen", "live audio", "deepgram.turns:listen"),
+    4 * MIB,
+    **_DEEPGRAMS,
+)
+DEEPGRAM_SPEECH = Door(
+    *("deepgram-speech", "http", "/v1/speak", "text", "deepgram.speak:speak"), MIB, **_DEEPGRAMS
+)
+DEEPGRAM_SPEAK = Door(
+    *("deepgram-speak", "websocket", "/v1/speak", "live text", "deepgram.speak:speak_live"),
+    MIB,
+    **_DEEPGRAMS,
+)
+LISTEN = Door("listen", "websocket", "/v1/conch/listen", "live audio", "listen:listen", 4 * MIB)
+SPEAK = Door("speak", "websocket", "/v1/conch/speak", "live text", "speak:speak", MIB)
 RIVA_FILE = Door("riva-file", "grpc", f"{_ASR}/Recognize", "file", "riva.recognition:recognize")
 RIVA_STREAM = Door(
     "riva-stream", "grpc", f"{_ASR}/StreamingRecognize", "live audio", "riva.recognition:stream"
@@ -104,5 +132,6 @@ WYOMING_SPEAK = Door("wyoming-speak", "tcp", "wyoming synthesize", "live text", 
 DOORS = (
     *(TRANSCRIPTIONS, TRANSLATIONS, DIARIZATION, SPEECH, VOICES, FORMAT, CLIENT_SECRETS, SESSIONS),
     *(REALTIME, LISTEN, SPEAK, RIVA_FILE),
+    *(DEEPGRAM_FILE, DEEPGRAM_LISTEN, DEEPGRAM_TURNS, DEEPGRAM_SPEECH, DEEPGRAM_SPEAK),
     *(RIVA_STREAM, RIVA_SPEECH, RIVA_SPEAK, WYOMING_LISTEN, WYOMING_SPEAK),
 )

@@ -53,6 +53,15 @@ class ApiError(Exception):
         return {"message": str(self), "type": self.type, "param": self.param, "code": self.code}
 
 
+def openais_body(error: ApiError, request_id: str) -> dict[str, Any]:
+    return {"error": error.as_dict()}
+
+
+def deepgrams_body(error: ApiError, request_id: str) -> dict[str, Any]:
+    code = "INVALID_AUTH" if error.status == 401 else (error.code or error.type).upper()
+    return {"err_code": code, "err_msg": str(error), "request_id": request_id}
+
+
 def invalid(param: str | None, message: str) -> ApiError:
     """Return the error of a field with a wrong value."""
     return ApiError(400, message, param=param, code="invalid_value")
@@ -105,6 +114,13 @@ def api_error(failure: Exception) -> ApiError:
         case errors.TranscriptionError():
             return ApiError(400, message, code=code)
     return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
+
+
+def named(error: errors.OptionError, fields: Mapping[str, str]) -> ApiError:
+    """Return the error of an option; it begins with the field, by option, that has set it."""
+    failure = api_error(error)
+    field = fields.get(failure.param or "")
+    return invalid(field, f"{field}: {failure}") if field else failure
 
 
 def _option_in(message: str) -> str | None:

@@ -7,7 +7,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import Message
@@ -71,15 +71,18 @@ class Form:
 
 
 @asynccontextmanager
-async def uploaded(request: web.Request, files: Collection[str] = ()) -> AsyncIterator[Form]:
+async def uploaded(
+    request: web.Request, files: Collection[str] = (), head: bytes | None = None
+) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
-    It has a field `file`, or in its place any number of `files`, which stay in memory.
+    It has a field `file`, or in its place any number of `files`, which stay in memory. With a
+    `head`, even an empty one, the body is the file alone, which begins with these bytes.
 
     Uploads take as long as their clients like, and many come at once: so files larger than
     MEMORY_BYTES wait on the disk. Without room for a body it is refused before it is read.
     """
-    if request.content_type != "multipart/form-data":
+    if head is None and request.content_type != "multipart/form-data":
         raise ApiError(
             415,
             "send the file as multipart/form-data (curl -F file=@talk.mp3), not "
@@ -102,8 +105,8 @@ async def uploaded(request: web.Request, files: Collection[str] = ()) -> AsyncIt
         ):
             length = request.content_length or 0
             reader = _FormReader(file, most, gateway.config.times, length, files)
-            await reader.read(request)
-            if not file.tell() and not files:
+            await (reader.read(request) if head is None else reader.read_bare(request, head))
+            if file.tell() <= len(head or b"") and not files:
                 problem = "the file is empty: 0 bytes"
                 raise ApiError(400, problem, param="file", code="invalid_audio")
             keep(file.tell() + reader.audio_bytes)
@@ -157,6 +160,16 @@ class _FormReader:
         if not self._has_file and not self._names:
             raise _wrong("the form has no field 'file'", "file", code="missing_file")
 
+    async def read_bare(self, request: web.Request, head: bytes) -> None:
+        self._file.write(head)
+        try:
+            async for piece in self._pieces(
+                request.content.read, self._max_bytes, _too_large(self._max_bytes / MB)
+            ):
+                await asyncio.to_thread(self._write, piece)
+        except (HttpProcessingError, web.RequestPayloadError) as error:
+            raise _wrong(f"the body is damaged: {problem_of(error)}") from None
+
     async def _read_part(self, part: Any) -> None:
         if not isinstance(part, BodyPartReader):
             raise _wrong("a form inside a form is not taken")
@@ -167,7 +180,7 @@ class _FormReader:
         if name.removesuffix("[]") in self._names:
             room = min(MAX_FILES_BYTES, self._max_bytes) - self.audio_bytes
             problem = _wrong(f"the files have more than {MAX_FILES_BYTES // MB} MB", name)
-            data = b"".join([piece async for piece in self._pieces(part, room, problem)])
+            data = b"".join([piece async for piece in self._pieces(part.read_chunk, room, problem)])
             self.audio_bytes += len(data)
             self.digest.update(data)
             file = NamedFile(part.filename or name, data)
@@ -177,8 +190,9 @@ class _FormReader:
             if self._has_file:
                 raise _wrong("send one file in each request", "file")
             self._has_file = True
-            problem = _too_large(self._max_bytes / MB)
-            async for piece in self._pieces(part, self._max_bytes, problem):
+            async for piece in self._pieces(
+                part.read_chunk, self._max_bytes, _too_large(self._max_bytes / MB)
+            ):
                 # In a thread: most files go to the disk.
                 await asyncio.to_thread(self._write, piece)
             return
@@ -189,7 +203,7 @@ class _FormReader:
         if name.removesuffix("[]") in AUDIO_FIELDS:
             problem = _wrong(f"field {name!r} has more than {MAX_AUDIO_BYTES} bytes", name)
             room = MAX_AUDIO_BYTES - self.audio_bytes
-            data = b"".join([piece async for piece in self._pieces(part, room, problem)])
+            data = b"".join([piece async for piece in self._pieces(part.read_chunk, room, problem)])
             self.audio_bytes += len(data)
             self.fields[name] = (*self.fields.get(name, ()), data.decode())
             return
@@ -197,7 +211,7 @@ class _FormReader:
         problem = _wrong(f"field {name!r} has more than {MAX_FIELD_BYTES} bytes", name)
         if most < MAX_FIELD_BYTES:
             problem = _wrong(f"the other fields have more than {MAX_FORM_BYTES} bytes")
-        data = b"".join([piece async for piece in self._pieces(part, most, problem)])
+        data = b"".join([piece async for piece in self._pieces(part.read_chunk, most, problem)])
         self._room -= len(data)
         self.fields[name] = (*self.fields.get(name, ()), data.decode())
 
@@ -206,11 +220,11 @@ class _FormReader:
         self._file.write(piece)
 
     async def _pieces(
-        self, part: BodyPartReader, max_bytes: int, error: ApiError
+        self, read: Callable[[int], Awaitable[bytes]], max_bytes: int, error: ApiError
     ) -> AsyncIterator[bytes]:
-        """Yield a part as it comes; raise `error` if it is larger than `max_bytes`."""
+        """Yield a part, or a body, as it comes; raise `error` if it is larger than `max_bytes`."""
         size = 0
-        while piece := await self._soon(part.read_chunk(PIECE_BYTES)):
+        while piece := await self._soon(read(PIECE_BYTES)):
             size += len(piece)
             if size > max_bytes:
                 raise error

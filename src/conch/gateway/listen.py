@@ -1,8 +1,9 @@
-"""`GET /v1/listen`: live audio over a WebSocket, and the query that sets its session."""
+"""`GET /v1/conch/listen`: live audio over a WebSocket, and the query that sets its session."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, ClassVar
 
 import aiohttp
 from aiohttp import web
@@ -44,26 +45,31 @@ class ListenQuery:
     sample_rate: int
     """Hz of the decoded samples."""
     options: RecognitionOptions
-    has_stats: bool
+    has_stats: bool = False
     """Whether there are messages of the path."""
-    answers_all: bool
+    answers_all: bool = False
     """Whether each frame gets one answer."""
-    has_resume: bool
+    has_resume: bool = False
     """Whether messages say from where another session has to hear the audio."""
-    sent_before_s: float
+    sent_before_s: float = 0.0
     """Seconds at the beginning whose words an earlier session has sent."""
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
-    socket = LiveSocket(request, PROTOCOL, LISTEN.max_message_bytes)
-    return await hold(
-        request, socket, lambda client: _ListenSession(request, socket, client, query)
-    )
+    socket = LiveSocket(request, LISTEN.max_message_bytes, PROTOCOL)
+    return await hold(request, socket, lambda client: ListenSession(request, socket, client, query))
 
 
-class _ListenSession(PlainSession):
+class ListenSession(PlainSession):
+    """A session whose binary frames are live audio."""
+
+    commands: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("close", "keepalive", "finalize")
+    }
+    """What the types of text frames ask for."""
+
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: ListenQuery
     ) -> None:
@@ -78,6 +84,7 @@ class _ListenSession(PlainSession):
             sent_before_s=0.0 if query.answers_all else query.sent_before_s,
         )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
+        self._messages = self._make_messages()
 
     async def run(self) -> int:
         query = self._query
@@ -103,20 +110,23 @@ class _ListenSession(PlainSession):
             await self.fail(error_for_client(error))
 
     async def _obey(self, text: str) -> None:
-        known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
+        known = [*self.commands][: 2 if self._query.answers_all else 3]
         command = command_in(text)
-        command_type = command.type if command else None
-        if command_type not in known:
+        wanted = self.commands[command.type] if command and command.type in known else None
+        if wanted is None:
             await self._refuse(text, known)
-        elif command_type == "close":
+        elif wanted == "close":
             await self._hear(b"", ends=True)
             self._close()
-        elif command_type == "finalize" and not self._is_closing:
+        elif wanted == "finalize" and not self._is_closing:
             self._live.finalize()
 
+    def _make_messages(self) -> Any:
+        """Return what makes messages of the updates, as `ListenMessages` does."""
+        return ListenMessages(has_stats=self._query.has_stats, has_resume=self._query.has_resume)
+
     async def _send_texts(self) -> None:
-        query = self._query
-        messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
+        query, messages = self._query, self._messages
         answers = FrameAnswers()
         updates = charged_updates(self._live, self._gateway, self._caller, self._route)
         async for update in updates:

@@ -1,4 +1,4 @@
-"""The messages of `GET /v1/listen`: from updates of a live session to JSON objects."""
+"""The messages of `GET /v1/conch/listen`: from updates of a live session to JSON objects."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from conch.wire.result import (
     OpenUtterance,
     Transcript,
     Turn,
+    TurnEvent,
     Word,
     text_of_words,
 )
@@ -48,7 +49,10 @@ class ListenMessages:
     def after(self, update: LiveUpdate) -> Iterator[Message]:
         self.audio_s = update.audio_s
         self._relabelled += update.transcript.relabelled
-        for item in update.segments:
+        for item in update.news:
+            if isinstance(item, TurnEvent):
+                yield event_message(item, update.text_of(item.index))
+                continue
             self._final[item.segment.index] = item.segment.text
             while sum(len(text) + 1 for text in self._final.values()) > MAX_END_TEXT:
                 del self._final[min(self._final)]
@@ -126,6 +130,13 @@ def text_message(update: LiveUpdate) -> Message:
         "audio_s": update.audio_s,
         **({"words": [_word_message(word) for word in words]} if words else {}),
     }
+
+
+def event_message(event: TurnEvent, text: str) -> Message:
+    """Return the message of a turn event; a probable end has the `text` of the turn so far."""
+    is_end = event.type == "eager_end"
+    more = {"probability": event.probability, "text": text} if is_end else {}
+    return {"type": event.type, "index": event.index, "at": event.at, **more}
 
 
 def segment_message(item: LiveSegment) -> Message:

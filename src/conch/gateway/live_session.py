@@ -8,7 +8,7 @@ module lies between the two and keeps one clock for the whole session.
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from conch.session.joined_streams import JoinedStreams
 from conch.session.resume_state import ResumePoint
 from conch.wire.errors import AudioError, OverloadedError
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, OpenUtterance, Transcript
+from conch.wire.result import Hypothesis, OpenUtterance, Transcript, TurnEvent
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
@@ -86,6 +86,21 @@ class LiveUpdate:
     """Whether no audio was sent for this answer."""
     cut: ResumePoint | None = None
     """Where another session would go on."""
+
+    @property
+    def news(self) -> "Iterator[LiveSegment | TurnEvent]":
+        """The segments and, each before that of its utterance, the turn events, in order."""
+        told = deque(self.transcript.turn_events)
+        for item in self.segments:
+            while told and told[0].index <= item.segment.index:
+                yield told.popleft()
+            yield item
+        yield from told
+
+    def text_of(self, index: int) -> str:
+        """Return the text of an utterance that is being spoken, or has just ended."""
+        ended = {item.segment.index: item.segment.text for item in self.segments}
+        return ended.get(index, self.utterance.text if self.utterance else "")
 
     @property
     def has_text(self) -> bool:
@@ -373,7 +388,7 @@ class LiveSession:
         if cleared_until is not None:
             self._joined.clear(cleared_until, num_segments)
             before = tuple(item for item in answer.segments if item.index < num_segments)
-            answer = replace(answer, segments=before, utterance=None)
+            answer = replace(answer, segments=before, utterance=None, turn_events=())
         await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
 
     async def _put(

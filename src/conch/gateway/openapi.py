@@ -19,6 +19,9 @@ import conch
 from conch.families import decoders, takers
 from conch.fitted_voices import FittedVoice
 from conch.gateway import file_request, voicing
+from conch.gateway.deepgram.parameters import FileParameters, LiveParameters
+from conch.gateway.deepgram.speak import SpeakParameters
+from conch.gateway.deepgram.turns import TurnParameters
 from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
@@ -87,7 +90,8 @@ def make_document() -> Schema:
         for operation in methods.values():
             name = operation["summary"].split(" (")[0].replace(",", "")
             operation["operationId"] = name.replace(" ", "_").lower()
-            operation["responses"]["default"] = {"$ref": "#/components/responses/Error"}
+            error = {"$ref": "#/components/responses/Error"}
+            operation["responses"].setdefault("default", error)
     schemas = document["components"]["schemas"]
     schemas |= _schemas_of(Transcript, Option, Component, FormatRequest, Spoken, FittedVoice)
     # What to_json adds to the fields.
@@ -108,7 +112,7 @@ def make_document() -> Schema:
     untold = ("stream", "decoder")
     spoken = {name: item for name, item in form["properties"].items() if name not in untold}
     schemas["DiarizationForm"] = {**form, "properties": spoken | turns}
-    document["paths"]["/v1/listen"]["get"]["parameters"] += [
+    document["paths"]["/v1/conch/listen"]["get"]["parameters"] += [
         _query_of_option(item)
         for item in taken_options().values()
         if item.name not in _RECORDINGS_ONLY
@@ -116,6 +120,16 @@ def make_document() -> Schema:
     document["paths"][SPEAK.address]["get"]["parameters"] += [
         _query_of_option(item) for item in voicing.OPTIONS.values()
     ]
+    for path, method, kind in (
+        ("/v1/listen", "get", LiveParameters),
+        ("/v2/listen", "get", TurnParameters),
+        ("/v1/listen", "post", FileParameters),
+        ("/v1/speak", "get", SpeakParameters),
+        ("/v1/speak", "post", SpeakParameters),
+    ):
+        document["paths"][path][method]["parameters"] = [
+            _query_of_option(item) for item in fields(kind)
+        ]
     # As in JSON, which has no tuples.
     return cast(Schema, msgspec.json.decode(msgspec.json.encode(document)))
 

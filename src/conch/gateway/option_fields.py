@@ -1,11 +1,13 @@
-"""Options that OpenAI's fields set."""
+"""Options that fields of other APIs set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field
 from typing import Any
 
 from conch.client import OptionValue
+from conch.families import rewriters
 from conch.gateway.errors import invalid
+from conch.gateway.servers import Servers
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions, all_options
@@ -44,6 +46,26 @@ def with_openais(
             ignored.append(name)
             options = parsed.sent
     return parsed, ignored
+
+
+def wishes_among(names: Collection[str], options: RecognitionOptions) -> dict[str, str]:
+    """Return the options among some that a server may leave out, by the component they need."""
+    wishes = {}
+    if "itn" in names:
+        wishes[rewriters()["itn"].component] = "itn"
+    if "punctuate" in names and options.writes_punctuation:
+        wishes[rewriters()["punctuate"].component] = "punctuate"
+    return wishes
+
+
+async def granted(
+    servers: Servers, options: RecognitionOptions, wishes: Mapping[str, str], *, live: bool
+) -> tuple[RecognitionOptions, dict[str, str]]:
+    """Return options without the wishes that the server cannot do, and these with what it lacks."""
+    ready = await servers.ready_models(tuple(wishes)) if wishes else ()
+    lacking = {option: name for name, option in wishes.items() if name not in ready}
+    rest = {name: value for name, value in options.sent.items() if name not in lacking}
+    return (RecognitionOptions.parse(rest, live=live) if lacking else options), lacking
 
 
 def phrase(text: str) -> str:

@@ -42,13 +42,13 @@ class LiveSocket:
     Its methods raise a ConnectionResetError if the client is gone, or does not read or answer.
     """
 
-    def __init__(self, request: web.Request, protocol: str, max_message_bytes: int) -> None:
+    def __init__(self, request: web.Request, max_message_bytes: int, *protocols: str) -> None:
         """Prepare the WebSocket that a request asks for; `accept` opens it.
 
-        Browsers offer the subprotocol of the route with another one, which holds their key. Raise
-        an ApiError if the request asks for no WebSocket, or for other subprotocols only.
+        Browsers offer one of the route's subprotocols with another one, which holds their key.
+        Raise an ApiError if the request asks for no WebSocket, or for other subprotocols only.
         """
-        _check_upgrade(request, protocol)
+        _check_upgrade(request, protocols)
         self._request, self._times = request, request.app[GATEWAY].config.times
         # Pings and close frames are answered here, because aiohttp has no time limit for it.
         self.response = web.WebSocketResponse(
@@ -57,7 +57,7 @@ class LiveSocket:
             autoclose=False,
             compress=False,
             max_msg_size=max_message_bytes,
-            protocols=(protocol,),
+            protocols=protocols,
             timeout=CLOSE_TIMEOUT_S,
         )
         self.response.headers["x-request-id"] = request[REQUEST_ID]
@@ -111,7 +111,7 @@ class LiveSocket:
             self._request.transport.abort()
 
 
-def _check_upgrade(request: web.Request, protocol: str) -> None:
+def _check_upgrade(request: web.Request, protocols: Sequence[str]) -> None:
     if not is_websocket(request):
         raise ApiError(
             426,
@@ -120,11 +120,11 @@ def _check_upgrade(request: web.Request, protocol: str) -> None:
             headers={hdrs.UPGRADE: "websocket"},
         )
     offered = protocols_in(request.headers)
-    if offered and protocol not in offered:
+    if offered and not {*protocols} & {*offered}:
         # aiohttp would log them, and one may be a key.
         raise ApiError(
             400,
-            f"offer the subprotocol '{protocol}' before the one with the key, or none",
+            f"offer the subprotocol '{protocols[0]}' before the one with the key, or none",
             code="unknown_subprotocol",
         )
 
@@ -174,10 +174,18 @@ class SocketSession(ABC):
 
     async def _read(self) -> bool:
         """Read the WebSocket until the client closes it, and with it the session."""
-        async for frame in self._socket.frames():
-            if self._live is not None:
-                await self._live.room()
-            await self._take(frame)
+        frames = self._socket.frames()
+        ahead = asyncio.ensure_future(anext(frames, None))
+        try:
+            while (frame := await ahead) is not None:
+                # A frame may have minutes of audio: the pings behind it are answered meanwhile.
+                ahead = asyncio.ensure_future(anext(frames, None))
+                if self._live is not None:
+                    await self._live.room()
+                await self._take(frame)
+        finally:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
         return False
 
 

@@ -1,11 +1,11 @@
-"""`GET /v1/speak`: a text that is still written comes over a WebSocket, and its audio goes back."""
+"""`GET /v1/conch/speak`: text that is still written comes over a WebSocket, and audio goes back."""
 
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 from aiohttp import web
@@ -32,7 +32,6 @@ from conch.wire.synthesis import Spoken
 
 MAX_FLUSHES = 1_000
 """Texts of a session that may wait to be spoken."""
-COMMANDS = ("text", "flush", "cancel", "close")
 
 
 def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voicing:
@@ -46,11 +45,18 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voi
 
 async def speak(request: web.Request) -> web.StreamResponse:
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
-    socket = LiveSocket(request, PROTOCOL, SPEAK.max_message_bytes)
-    return await hold(request, socket, lambda client: _SpeakSession(request, socket, client, query))
+    socket = LiveSocket(request, SPEAK.max_message_bytes, PROTOCOL)
+    return await hold(request, socket, lambda client: SpeakSession(request, socket, client, query))
 
 
-class _SpeakSession(PlainSession):
+class SpeakSession(PlainSession):
+    """A session whose client writes texts, each up to a flush."""
+
+    commands: ClassVar[Mapping[str, str]] = {
+        name: name for name in ("text", "flush", "cancel", "close")
+    }
+    """What the types of frames ask for."""
+
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing
     ) -> None:
@@ -74,12 +80,13 @@ class _SpeakSession(PlainSession):
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         command = command_in(frame.data)
-        if command is None or command.type not in COMMANDS:
-            return await self._refuse(frame.data, COMMANDS)
-        if command.type == "cancel":
+        if command is None or command.type not in self.commands:
+            return await self._refuse(frame.data, [*self.commands])
+        wanted = self.commands[command.type]
+        if wanted == "cancel":
             self._cancel()
         elif not self._is_closing:
-            match command.type:
+            match wanted:
                 case "text":
                     self._add(command.text)
                 case "flush":
@@ -133,7 +140,7 @@ class _SpeakSession(PlainSession):
         stream = self._client.synthesize_stream(
             utterance.each(), request_id=self._request_id, **self._query.options
         )
-        accounting = self._gateway, self._caller, SPEAK.address
+        accounting = self._gateway, self._caller, self._route
         figures: dict[str, Any] = {"path": (), "stages": {}, "warnings": ()}
         try:
             async with aclosing(counted(stream, *accounting, lambda: utterance.began)) as pieces:

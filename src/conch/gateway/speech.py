@@ -11,7 +11,6 @@ from typing import Any
 
 from aiohttp import web
 
-from conch.audio.encoding import CONTENT_TYPES
 from conch.client import AsyncClient, Speech
 from conch.gateway.bodies import StreamedAnswer, body_of, read_object
 from conch.gateway.doors import SPEECH
@@ -49,14 +48,11 @@ class SpeechFields:
 def read(body: bytes, aliases: Mapping[str, str]) -> SpeechFields:
     """Read the body of a request; raise an ApiError or InvalidRequestError for a wrong field."""
     sent = read_object(body)
-    texts = {name: _text(sent, name) for name in ("model", "input", "response_format")}
+    texts = {name: text_in(sent, name) for name in ("model", "input", "response_format")}
     check_model(texts["model"], aliases)
-    if len(text := texts["input"]) > MAX_INPUT:
-        raise TextError(f"input takes at most {MAX_INPUT} characters; sent: {len(text)}")
-    if not text.strip():
-        raise TextError("input takes a text with words; the one that was sent is empty")
+    check_text("input", text := texts["input"])
     response_format = one_of("response_format", texts["response_format"] or "mp3", tuple(FORMATS))
-    stream = one_of("stream_format", _text(sent, "stream_format") or "audio", STREAM_FORMATS)
+    stream = one_of("stream_format", text_in(sent, "stream_format") or "audio", STREAM_FORMATS)
     options = {name: sent[name] for name in OPTIONS if sent.get(name) is not None}
     if (voice := _voice(sent.get("voice"))) is not None:
         options["voice"] = voice
@@ -67,6 +63,14 @@ def read(body: bytes, aliases: Mapping[str, str]) -> SpeechFields:
     return SpeechFields(text, voicing, stream == "sse", ignored)
 
 
+def check_text(name: str, text: str) -> None:
+    """Raise a TextError for a text that is too long, or empty."""
+    if len(text) > MAX_INPUT:
+        raise TextError(f"{name} takes at most {MAX_INPUT} characters; sent: {len(text)}")
+    if not text.strip():
+        raise TextError(f"{name} takes a text with words; the one that was sent is empty")
+
+
 def check_model(model: str, aliases: Mapping[str, str]) -> None:
     """Raise an ApiError if a model is none that speaks."""
     name = known_name(model or DEFAULT_MODEL, aliases)
@@ -74,7 +78,8 @@ def check_model(model: str, aliases: Mapping[str, str]) -> None:
         raise unknown_model(model, aliases, SPEECH_MODELS)
 
 
-def _text(sent: Mapping[str, Any], name: str) -> str:
+def text_in(sent: Mapping[str, Any], name: str) -> str:
+    """Return a text of a body, empty for null; raise an ApiError for another type."""
     value = sent.get(name, "")
     if value is None:
         return ""
@@ -102,18 +107,18 @@ async def speak(request: web.Request) -> web.StreamResponse:
         body = await body_of(request, SPEECH.max_message_bytes, gateway.config.times.idle_s)
         speech = read(body, gateway.model_aliases)
         begin()
-        return await _SpeechAnswer(request, speech).stream()
+        return await SpeechAnswer(request, speech).stream()
 
 
-class _SpeechAnswer:
+class SpeechAnswer:
+    """The answer to the request of one text."""
+
     def __init__(self, request: web.Request, speech: SpeechFields) -> None:
         self._request, self._speech = request, speech
         self._gateway, self._began = request.app[GATEWAY], time.monotonic()
         self._begun: tuple[SpokenSentence, ...] = ()
         """Sentences that begin in audio which is not sent yet."""
-        content_type = (
-            "text/event-stream" if speech.is_events else CONTENT_TYPES[speech.voicing.format]
-        )
+        content_type = "text/event-stream" if speech.is_events else speech.voicing.content_type
         self._stream = StreamedAnswer(request, content_type, ignored_header(speech.ignored))
 
     async def stream(self) -> web.StreamResponse:
@@ -140,7 +145,7 @@ class _SpeechAnswer:
         options = {"request_id": self._request[REQUEST_ID], **speech.voicing.options}
         stream = client.synthesize_stream(speech.text, **options)
         caller = self._request[CALLER]
-        spoken = counted(stream, self._gateway, caller, SPEECH.address, lambda: self._began)
+        spoken = counted(stream, self._gateway, caller, self._request.path, lambda: self._began)
         try:
             async with aclosing(spoken) as pieces:
                 async for piece in pieces:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from aiohttp import web
 
 from conch.client import AsyncClient, joined_parts
-from conch.client.tensors import Request, StoredFile
+from conch.client.tensors import StoredFile
 from conch.gateway import file_answer, file_request
 from conch.gateway.bodies import StreamedAnswer, event_bytes
 from conch.gateway.doors import TRANSCRIPTIONS
@@ -19,6 +19,7 @@ from conch.gateway.servers import recognition_request
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
+from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.speaker_names import renamed, with_names
 
@@ -73,6 +74,21 @@ async def _answered(
             return await (work.stream() if fields.is_streamed else work.answer())
 
 
+async def transcript_of(
+    request: web.Request, form: Form, options: RecognitionOptions, route: str
+) -> Transcript:
+    """Return what a file says, and count its seconds for the caller."""
+    gateway = request.app[GATEWAY]
+
+    async def ask(client: AsyncClient) -> Transcript:
+        file, request_id = StoredFile(form.file), request[REQUEST_ID]
+        return await client.infer(recognition_request(file, options, request_id, ENTRY_POINTS[0]))
+
+    transcript = await gateway.unless_broken_off(gateway.servers.answer(ask, form.digest))
+    gateway.count_audio(request[CALLER], route, transcript.duration)
+    return transcript
+
+
 class _TranscriptionAnswer:
     """The answer to the request of one file."""
 
@@ -82,13 +98,9 @@ class _TranscriptionAnswer:
         self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(fields))
 
     async def answer(self) -> web.Response:
-        async def ask(client: AsyncClient) -> Transcript:
-            transcript = await client.infer(self._server_request(ENTRY_POINTS[0]))
-            return with_names(transcript, self._fields.speaker_names)
-
-        answering = self._gateway.servers.answer(ask, self._form.digest)
-        transcript = await self._gateway.unless_broken_off(answering)
-        self._gateway.count_audio(self._request[CALLER], ROUTE, transcript.duration)
+        fields = self._fields
+        transcript = await transcript_of(self._request, self._form, fields.options, ROUTE)
+        transcript = with_names(transcript, fields.speaker_names)
         # In a thread: an hour of words takes a while to write.
         text = await asyncio.to_thread(file_answer.body, transcript, self._fields)
         return web.Response(
@@ -145,13 +157,9 @@ class _TranscriptionAnswer:
 
     def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
         """Yield the parts of an answer, and send comments while none comes."""
-        parts = client.infer_parts(self._server_request(ENTRY_POINTS[1]))
-        return self._gateway.unbroken(parts, self._commented)
-
-    def _server_request(self, entry_point: str) -> Request:
-        return recognition_request(
-            StoredFile(self._form.file), self._fields.options, self._id, entry_point
-        )
+        file = StoredFile(self._form.file)
+        request = recognition_request(file, self._fields.options, self._id, ENTRY_POINTS[1])
+        return self._gateway.unbroken(client.infer_parts(request), self._commented)
 
     async def _commented(self, coming: "asyncio.Future[Transcript]") -> None:
         comment_s = self._gateway.config.times.comment_s

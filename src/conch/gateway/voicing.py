@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, fields
 from typing import Any
 
-from conch.audio.encoding import Encoder
+from conch.audio.encoding import CONTENT_TYPES, G711_TYPES, Encoder
 from conch.client import Speech
 from conch.families import voices
 from conch.families.family import Voice
@@ -48,10 +48,15 @@ class Voicing:
     @classmethod
     def parse(cls, options: Mapping[str, Any], format: str) -> "Voicing":
         """Return what options ask for; raise an OptionError for a wrong one."""
-        parsed = SynthesisOptions.parse({**options, "format": format})
+        made = "pcm_s16" if format in G711_TYPES else format
+        parsed = SynthesisOptions.parse({**options, "format": made})
         by = synthesizer_of(parsed.voice)
         rate = parsed.sample_rate or by.sample_rate
         return cls({**options, "format": "pcm_f32"}, format, parsed.voice, rate, by.is_fitted)
+
+    @property
+    def content_type(self) -> str:
+        return (CONTENT_TYPES | G711_TYPES)[self.format]
 
     def encoder(self) -> Encoder:
         return Encoder(self.format, self.rate, self.rate, is_fitted=self.is_fitted)

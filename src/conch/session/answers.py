@@ -12,6 +12,7 @@ from conch.wire.result import (
     Stage,
     Transcript,
     Turn,
+    TurnEvent,
     Unrecognised,
     Word,
     summed_stages,
@@ -66,6 +67,15 @@ def shifted_turns(turns: Iterable[Turn], seconds: float, label: Label) -> tuple[
     return tuple(
         Turn(label(turn.speaker), *(_later(at, seconds) for at in (turn.start, turn.end)))
         for turn in turns
+    )
+
+
+def shifted_events(
+    events: Iterable[TurnEvent], seconds: float, indices: int
+) -> tuple[TurnEvent, ...]:
+    return tuple(
+        replace(event, at=_later(event.at, seconds), index=event.index + indices)
+        for event in events
     )
 
 
@@ -140,5 +150,10 @@ def joined_answers(answers: Sequence[Transcript]) -> Transcript:
     calls = SummedCalls()
     for answer in answers:
         calls.add(answer)
-    segments = latest_segments(segment for answer in answers for segment in answer.segments)
-    return replace(answers[-1], segments=segments, path=calls.path, stages=calls.stages)
+    return replace(
+        answers[-1],
+        segments=latest_segments(segment for answer in answers for segment in answer.segments),
+        path=calls.path,
+        stages=calls.stages,
+        turn_events=tuple(event for answer in answers for event in answer.turn_events),
+    )

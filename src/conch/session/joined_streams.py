@@ -18,11 +18,13 @@ from conch.session.answers import (
     has_last_text,
     labels_of,
     latest_segments,
+    shifted_events,
     shifted_segment,
     shifted_turns,
     shifted_utterance,
 )
 from conch.session.resume_state import LOST, OverlapRemoval, ResumePoint, ResumeState
+from conch.session.turn_events import SessionTurns
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -106,6 +108,7 @@ class JoinedStreams:
         self.news: dict[int, bool] = {}
         """Whether each utterance that ended, or got its second pass, with the latest `answer` has
         its last text, by index."""
+        self._turns = SessionTurns()
         self._calls = SummedCalls()
         self._rolling_before: RollingPasses | None = None
         self._rolling: RollingPasses | None = None
@@ -135,6 +138,7 @@ class JoinedStreams:
             answer = self._moved(answer)
         ended = ((item, has_last_text(item, answer)) for item in answer.segments)
         self._news |= self.state.end(ended)
+        self._turns.hear(answer.turn_events, self.state.next_index)
         if not is_cut:
             self.state.hear(answer.utterance, answered_s)
         self._keep(answer.segments)
@@ -155,6 +159,7 @@ class JoinedStreams:
             segments=tuple(self._overlap.of_segment(item) for item in segments),
             duration=self.duration,
             relabelled=shifted_turns(answer.relabelled, seconds, label),
+            turn_events=shifted_events(answer.turn_events, seconds, self._first_index),
         )
         if (spoken := answer.utterance) is not None:
             spoken = self._overlap.of_utterance(shifted_utterance(spoken, seconds, label))
@@ -177,6 +182,7 @@ class JoinedStreams:
                 segments = self._all_segments(latest)
         if self._is_moved or len(segments) > len(latest.segments):
             latest = self._joined(latest, segments)
+        latest = replace(latest, turn_events=self._turns.take())
         self.news, self._news = self._news, {}
         self._changed, self._calls = {}, SummedCalls()
         # Drop the texts that the next answer need not repeat.
@@ -241,6 +247,7 @@ class JoinedStreams:
     def clear(self, end: int, index: int) -> None:
         """Have the next stream begin with a sample, and its first utterance with an index."""
         self.kept.end, self.state.next_index = end, index
+        self._turns.clear(index)
         self.duration = max(self.duration, round(end / self._rate, 3))
 
     def settled(self) -> Transcript | None:
@@ -252,6 +259,7 @@ class JoinedStreams:
 
     def resume(self) -> None:
         """Begin another stream, after the firm text; only audio that is kept is sent again."""
+        self._turns.lose()
         cut = self.state.cut(self._stable)
         self.start = max(self.kept_from, self.kept.start)
         has_second_pass = self._latest is not None and self._latest.rolling is not None

@@ -5,14 +5,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from conch.wire.joining import joined_text
 
 MAX_FP32 = 3.4028234663852886e38
-RARE = ("extra", "revised", "speakers", "turns", "overlaps", "relabelled")
+RARE = ("extra", "revised", "speakers", "turns", "overlaps", "relabelled", "turn_events")
 """Fields of `Transcript` that its JSON has only if they hold something."""
 RARE_OF_SEGMENT = ("speaker", "emotion", "event")
 """Fields of `Segment` that are left out when empty."""
@@ -155,6 +155,20 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnEvent:
+    """Live: what is heard of a speaker's turn before its text."""
+
+    type: Literal["speech_started", "eager_end", "resumed"]
+    """Speech has begun; its end is probable; the speaker goes on after all."""
+    at: float
+    """Where speech begins, seems to have ended, or goes on: seconds on the audio's clock."""
+    index: int
+    """Number of the utterance, as of its segment."""
+    probability: float | msgspec.UnsetType = msgspec.UNSET
+    """Of `eager_end`: that the speaker has finished; else it is not in the JSON."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenUtterance:
     """Live: the utterance that is being spoken. Its text is that of the three parts, in order.
 
@@ -284,6 +298,9 @@ class Transcript:
     relabelled: tuple[Turn, ...] = ()
     """Live and streamed answers, at the end: where somebody else is taken for the speaker than
     before; in the JSON only then. `turns` have them too."""
+    turn_events: tuple[TurnEvent, ...] = ()
+    """Live, with the option `turn_events`: what was heard of turns since the last answer, in order;
+    in the JSON only then. An `eager_end` is taken back by `resumed`, or comes true."""
 
     @property
     def text(self) -> str:

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -15,6 +16,17 @@ from wyoming.audio import AudioChunk
 from wyoming.tts import Synthesize
 
 from conch.gateway import file_request, format, listen, socket_session, speak, speech, voicing
+from conch.gateway.deepgram.parameters import (
+    HINTS,
+    REFUSED,
+    FileParameters,
+    LiveParameters,
+    Parameters,
+    read,
+    recognition_options,
+)
+from conch.gateway.deepgram.speak import SpeakParameters, voicing_of
+from conch.gateway.deepgram.turns import TurnParameters
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime.config import SessionConfig
 from conch.gateway.realtime.events import read_event
@@ -147,6 +159,10 @@ def _format(text: str) -> None:
     format._written(text.encode(errors="surrogatepass"))
 
 
+def _deepgram(kind: type[Parameters], pairs: list[tuple[str, str]]) -> None:
+    recognition_options(read(kind, pairs), {"mine": "small"})
+
+
 def _hotwords(text: str) -> None:
     for item in hotwords.hotwords_of(text, 5.0):
         assert math.isfinite(item.weight)
@@ -180,6 +196,22 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
     "query of speak": (
         lambda pairs: speak.query_of(pairs, {}),
         queries(*voicing.OPTIONS, "format"),
+    ),
+    "query of Deepgram": (
+        lambda pairs: _deepgram(LiveParameters, pairs),
+        queries(*(item.name for item in fields(LiveParameters)), *HINTS, *REFUSED),
+    ),
+    "query of Deepgram, of turns": (
+        lambda pairs: _deepgram(TurnParameters, pairs),
+        queries(*(item.name for item in fields(TurnParameters)), *REFUSED),
+    ),
+    "query of Deepgram, of a recording": (
+        lambda pairs: _deepgram(FileParameters, pairs),
+        queries(*(item.name for item in fields(FileParameters)), *REFUSED),
+    ),
+    "query of Deepgram's speech": (
+        lambda pairs: voicing_of(pairs, live=False),
+        queries(*(item.name for item in fields(SpeakParameters)), *HINTS),
     ),
     "command": (socket_session.command_in, bodies("type", "text")),
     "event of realtime": (_realtime, bodies("type", "audio", "session", "event_id")),

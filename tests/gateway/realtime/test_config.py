@@ -13,6 +13,8 @@ from conch.gateway.realtime.config import (
 from conch.wire.known_speakers import known_speakers_of
 
 NO_ALIASES: dict[str, str] = {}
+SPEECH_IS_TOLD = {"turn_events": True, "eager_end_threshold": 1.0}
+"""What a session with turn detection asks for."""
 
 
 def updated(*sessions: object) -> SessionConfig:
@@ -55,7 +57,12 @@ def test_the_defaults_are_those_of_openai_and_told_whole() -> None:
         "include": [],
         "conch": {},
     }
-    assert options() == {"vad_threshold": 0.5, "vad_pad_ms": 300, "endpoint_silence_ms": 500}
+    assert options() == {
+        **SPEECH_IS_TOLD,
+        "vad_threshold": 0.5,
+        "vad_pad_ms": 300,
+        "endpoint_silence_ms": 500,
+    }
 
 
 def test_only_what_is_named_changes() -> None:
@@ -71,6 +78,7 @@ def test_only_what_is_named_changes() -> None:
     assert config.options(NO_ALIASES).sent == {
         "decoder": "attention",
         "language": "de",
+        **SPEECH_IS_TOLD,
         "vad_threshold": 0.7,
         "vad_pad_ms": 300,
         "endpoint_silence_ms": 700,
@@ -180,9 +188,16 @@ def test_higher_delays_wait_longer() -> None:
 def test_eagerness_is_the_longest_pause(eagerness: str) -> None:
     sent = of_input(turn_detection={"type": "semantic_vad", "eagerness": eagerness})
     assert options(sent) == {
+        **SPEECH_IS_TOLD,
         "endpoint_silence_ms": EAGERNESS_MS[eagerness],
         "semantic_endpointing": eagerness != "low",
     }
+
+
+def test_eager_ends_are_told_if_conchs_own_option_asks_for_them() -> None:
+    own = {"conch": {"eager_end_threshold": 0.4}}
+    assert options({**of_input(), **own})["eager_end_threshold"] == 0.4
+    assert "turn_events" not in options(of_input(turn_detection=None))
 
 
 def test_semantic_vad_is_told_with_its_default() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime import config, events
+from conch.wire.result import TurnEvent
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "guide" / "realtime.md").read_text(encoding="utf-8")
@@ -35,6 +36,8 @@ def test_every_event_is_named() -> None:
         events.failed("", error),
         events.error_event(error),
         events.partial("", "", "", "", ""),
+        events.turn("", TurnEvent("eager_end", 0, 0, 0.5)),
+        events.turn("", TurnEvent("resumed", 0, 0)),
     ]
     names = {event["type"] for event in sent_events}
     assert {name for name in names if f"`{name}`" not in TEXT} == set()

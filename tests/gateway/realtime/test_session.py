@@ -322,6 +322,57 @@ async def test_wrong_audio_and_its_commit_have_one_error(client: RealtimeClient)
     assert error["code"] == "input_audio_buffer_commit_empty"
 
 
+async def test_a_hundred_appends_that_are_wrong_alike_have_one_error(
+    client: RealtimeClient,
+) -> None:
+    await begin(client, turn_detection=None)
+    for number in range(100):
+        await client.send(f"{BUFFER}.append", audio="?", event_id=f"bad {number}")
+    await client.append_samples(spoken(1, 1.0))
+    for number in range(100):
+        await client.send(f"{BUFFER}.append", audio="!", event_id=f"again {number}")
+    await client.send(f"{BUFFER}.commit")
+    await client.until(f"{TEXT}.completed")
+    assert [event["error"]["event_id"] for event in client.of("error")] == ["bad 0", "again 0"]
+    assert client.texts == ["ONE"]
+
+
+@pytest.mark.parametrize("piece_s", [0.1, 80.0])
+async def test_audio_that_comes_faster_than_it_is_heard_waits_and_is_finished(
+    piece_s: float,
+) -> None:
+    server = PlainLiveClient(latency_s=0.02)
+    async with loop_gateway(server) as running, connected(running.url) as client:
+        await begin(client, turn_detection=None)
+        samples = spoken(1, 80.0)
+        size = round(piece_s * RATE)
+        for start in range(0, len(samples), size):
+            await client.append_samples(samples[start : start + size])
+        await client.send(f"{BUFFER}.commit")
+        completed = await client.until(f"{TEXT}.completed")
+    assert completed["usage"]["seconds"] == pytest.approx(80.0)
+    assert sum(item.seconds for item in server.sent) == pytest.approx(80.0)
+    assert "error" not in client.kinds
+
+
+async def test_a_client_that_waits_for_room_is_answered_its_pings() -> None:
+    server = PlainLiveClient(is_answering=asyncio.Event())
+    async with (
+        loop_gateway(server) as running,
+        aiohttp.ClientSession() as http,
+        http.ws_connect(f"{running.url}{ROUTE}", autoping=False) as socket,
+    ):
+        audio = base64.b64encode(spoken(1, 80.0).tobytes()).decode()
+        await socket.send_json({"type": f"{BUFFER}.append", "audio": audio})
+        await until(lambda: bool(server.sent))
+        await socket.ping(b"still there?")
+        while (frame := await socket.receive()).type is not aiohttp.WSMsgType.PONG:
+            assert frame.type is aiohttp.WSMsgType.TEXT
+        assert frame.data == b"still there?"
+        assert server.is_answering is not None
+        server.is_answering.set()
+
+
 def test_audio_of_more_bytes_than_an_event_takes_is_not_decoded() -> None:
     event = ClientEvent({"audio": "?" * (MAX_AUDIO_BYTES * 4 // 3 + 4)})
     with pytest.raises(ApiError, match=r"at most 15728640 bytes; sent: 15728643"):

@@ -12,7 +12,7 @@ from conch.gateway.errors import ApiError
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime.turns import EventDialect, Turns
 from conch.gateway.session_stream import LiveSegment
-from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent, Word
 
 NOTHING = Transcript((Hypothesis("", 0, 0),), (), 0.0, (), {})
 TEXT = "conversation.item.input_audio_transcription"
@@ -158,6 +158,52 @@ def test_speech_without_a_word_ends_as_it_began(turns: Turns, has_segment: bool)
     again = turns.after(speaking(1 if has_segment else 0, ""))
     assert types_of(again) == ["speech_started"]
     assert again[0]["item_id"] != begun[0]["item_id"]
+
+
+def test_the_vad_tells_speech_before_the_utterance_and_the_model_its_end(turns: Turns) -> None:
+    def heard(*told: TurnEvent, **fields: Any) -> list[dict[str, Any]]:
+        transcript = replace(NOTHING, turn_events=told)
+        return turns.after(replace(update(**fields), transcript=transcript))
+
+    begun = heard(TurnEvent("speech_started", 0.5, 0), audio_s=0.64)
+    assert types_of(begun) == ["speech_started"]
+    assert begun[0]["audio_start_ms"] == 500
+    assert heard(audio_s=0.7) == [], "the utterance is yet to come"
+    assert turns.after(speaking(0, "", start=0.4)) == []
+    probable, back = heard(
+        TurnEvent("eager_end", 1.5, 0, 0.7),
+        TurnEvent("resumed", 1.9, 0),
+        utterance=OpenUtterance(0.4),
+        index=0,
+    )
+    item_id = begun[0]["item_id"]
+    del probable["event_id"], back["event_id"]
+    assert probable == {
+        "type": "conch.eager_end",
+        "item_id": item_id,
+        "audio_end_ms": 1500,
+        "probability": 0.7,
+    }
+    assert back == {"type": "conch.resumed", "item_id": item_id, "audio_start_ms": 1900}
+    told = replace(NOTHING, turn_events=(TurnEvent("speech_started", 3.0, 1),))
+    ended = turns.after(update(segment(0, "Good day.", final=True, end=2.0), transcript=told))
+    assert types_of(ended)[-1] == "speech_started"
+    assert ended[0]["item_id"] == item_id != ended[-1]["item_id"]
+
+
+def test_a_client_that_commits_its_turns_is_told_none() -> None:
+    turns = Turns(is_manual=True)
+    told = replace(NOTHING, turn_events=(TurnEvent("speech_started", 0.5, 0),))
+    assert turns.after(update(transcript=told)) == []
+
+
+def test_speech_that_is_cleared_before_its_utterance_has_ended(turns: Turns) -> None:
+    told = replace(NOTHING, turn_events=(TurnEvent("speech_started", 0.5, 0),))
+    (begun,) = turns.after(update(transcript=told))
+    assert types_of(turns.clear(1.0)) == ["cleared", "speech_stopped", "failed"]
+    turns.after(update(cleared=True, audio_s=1.0))
+    (again,) = turns.after(update(transcript=told))
+    assert again["item_id"] != begun["item_id"]
 
 
 def test_without_the_vad_speech_begins_with_its_first_word() -> None:
@@ -485,7 +531,13 @@ class Server:
                 self.marks.append("finalized")
 
     def _now(self) -> dict[str, Any]:
-        return {"index": self.index, "audio_s": self.audio_s}
+        told = [
+            TurnEvent(event_type, self.audio_s, self.index)
+            for event_type in ("speech_started", "eager_end", "resumed")
+            if self.random.random() < 0.2
+        ]
+        transcript = replace(NOTHING, turn_events=tuple(told))
+        return {"index": self.index, "audio_s": self.audio_s, "transcript": transcript}
 
     def _speak(self) -> None:
         if not self._said:

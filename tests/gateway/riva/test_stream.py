@@ -60,14 +60,10 @@ def chunks_of(audio: list[np.ndarray], size: int = 3200) -> list[bytes]:
 
 @asynccontextmanager
 async def _serving(*gateway: Any, **settings: Any) -> AsyncIterator[Running]:
-    async def ready_models(names: Any) -> set[str]:
-        return set(names)
-
     async with (
         loop_gateway(*gateway, **settings) as inner,
         listening(inner.gateway, "127.0.0.1", 0) as port,
     ):
-        inner.servers.ready_models = ready_models  # type: ignore[attr-defined]
         inner.servers.is_ready, inner.servers.away = True, []  # type: ignore[attr-defined]
         running = Running(inner, port)
         try:

@@ -19,11 +19,8 @@ def probs(text: str, frame_samples: int = VAD_FRAME_SAMPLES) -> SpeechProbs:
     return SpeechProbs(found, frame_samples)
 
 
-def speech(end: int, first: int, after_last: int) -> SpeechExtent:
-    """Of frames."""
-    return SpeechExtent(
-        end * VAD_FRAME_SAMPLES, first * VAD_FRAME_SAMPLES, after_last * VAD_FRAME_SAMPLES
-    )
+def speech(*frames: int) -> SpeechExtent:
+    return SpeechExtent(*(frame * VAD_FRAME_SAMPLES for frame in frames))
 
 
 def first_endpoint(text: str, rules: EndpointRules = RULES) -> tuple[int, str] | None:
@@ -54,13 +51,13 @@ def test_rules(text, expected):
 def test_who_has_gone_on_speaking_meanwhile_has_not_ended():
     endpointer = Endpointer(RULES)
     assert endpointer.push(probs("##" + "." * 15 + "##")) is None
-    assert endpointer.speech == speech(19, 0, 19)
+    assert endpointer.speech == speech(19, 0, 19, 17)
 
 
 def test_an_utterance_after_the_other():
     endpointer = Endpointer(RULES)
     assert endpointer.push(probs("." * 4 + "##" + "." * 10)) == "silence"
-    assert endpointer.speech == speech(16, 4, 6)
+    assert endpointer.speech == speech(16, 4, 6, 4)
     endpointer.restart()
     assert endpointer.push(probs("." * 20)) == "no_speech"
     endpointer.restart()
@@ -68,7 +65,7 @@ def test_an_utterance_after_the_other():
     endpointer.restart()
     # In speech from the start, at probabilities that would not begin it.
     assert endpointer.push(probs("-" * 3)) is None
-    assert endpointer.speech == speech(16 + 20 + 100 + 3, 136, 139)
+    assert endpointer.speech == speech(16 + 20 + 100 + 3, 136, 139, 136)
 
 
 def test_a_pause_that_was_not_sent_is_silence_and_no_speech_goes_on_behind_it():

@@ -13,7 +13,7 @@ from conch.families.family import (
     TensorInfo,
     WeightsPackage,
 )
-from conch.families.options import Rule, option
+from conch.families.options import Other, Rule, option
 
 PACKAGE = WeightsPackage(
     what="model of ends of turns",
@@ -38,8 +38,6 @@ END_OF_TURN = ComponentInfo(
     package=PACKAGE,
 )
 
-_WHEN = {"semantic_endpointing": True}
-
 
 @dataclass(frozen=True, kw_only=True)
 class TurnOptions:
@@ -48,6 +46,29 @@ class TurnOptions:
         "live: end an utterance before endpoint_silence_ms if a model predicts that the speaker "
         "has finished",
     )
+    end_threshold: float = option(
+        0.95,
+        "live: probability at which semantic_endpointing takes the speaker to have finished",
+        low=0.05,
+        high=1,
+    )
+    turn_events: bool = option(
+        False,
+        "live: tell at once when speech begins, when its end is probable and when it goes on",
+    )
+    eager_end_threshold: float = option(
+        0.5,
+        "live, turn_events: probability that the speaker has finished at which it is told; 1 for "
+        "never",
+        low=0.05,
+        high=1,
+    )
+
+    @property
+    def asks_for_ends(self) -> bool:
+        """Whether the model is asked in pauses."""
+        is_eager = self.turn_events and self.eager_end_threshold < 1
+        return self.semantic_endpointing or is_eager
 
 
 MODEL = KnownModel(
@@ -78,8 +99,16 @@ FAMILY = Family(
             "option 'semantic_endpointing' cannot be true with endpointing false",
         ),
     ),
-    needs=(Need(components=(END_OF_TURN.name,), when=_WHEN),),
+    needs=(
+        Need(components=(END_OF_TURN.name,), when={"semantic_endpointing": True}),
+        Need(
+            components=(END_OF_TURN.name,),
+            when={"turn_events": True, "eager_end_threshold": Other(1.0)},
+        ),
+    ),
     hooks=FamilyHooks(
-        end_of_turn=Hook(function="conch.families.turns.end_of_turn:end_of_turn", when=_WHEN)
+        end_of_turn=Hook(
+            function="conch.families.turns.end_of_turn:end_of_turn", when={"asks_for_ends": True}
+        )
     ),
 )

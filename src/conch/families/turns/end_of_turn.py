@@ -24,7 +24,7 @@ async def end_of_turn(calls: Calls, waveform: Array) -> float:
 def _warn() -> None:
     """Log, once, that the model is not there."""
     logger.warning(
-        "semantic_endpointing: this server lacks %s, so endpoint_silence_ms alone ends utterances; "
+        "ends of turns: this server lacks %s, so endpoint_silence_ms alone ends utterances; "
         f"{PACKAGE.command} and a restart bring it",
         END_OF_TURN.name,
     )

@@ -1,5 +1,5 @@
 /**
- * A live session: audio goes to `/v1/listen`, and its messages come back. If its connection is lost,
+ * A live session: audio goes to `/v1/conch/listen`, and its messages come back. If its connection is lost,
  * it goes on in another one after the firm text: the gateway says from where it has to hear the
  * audio again, and leaves out the words that it has told.
  */
@@ -79,7 +79,7 @@ export class ListenSession {
       ...(toldS > 0 && { told_s: toldS.toFixed(3) }),
     });
     /** Its address; over plain HTTP it says why it refuses. */
-    this.path = `/v1/listen?${query}`;
+    this.path = `/v1/conch/listen?${query}`;
     this.isReady = this.isEnded = false;
     /** @type {Omit<Ending, "code"> | null} */
     this.ending = null;

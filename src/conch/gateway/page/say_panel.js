@@ -105,7 +105,7 @@ export class SayPanel {
 
   start() {
     const query = new URLSearchParams({ ...this.fields, timestamps: "true" });
-    const path = `/v1/speak?${query}`;
+    const path = `/v1/conch/speak?${query}`;
     this.began = performance.now();
     this.left = this.text.value;
     this.schedule = new Schedule();

@@ -177,7 +177,8 @@ class SessionConfig:
         if "delay" in said:
             chosen["rolling_pass_ms"] = DELAYS[said["delay"]].rolling_pass_ms
         if (turns := self._turns) is not None:
-            chosen |= _turn_options(turns)
+            # That speech begins is told before its words; the rest, if `session.conch` asks for it.
+            chosen |= {"turn_events": True, "eager_end_threshold": 1.0, **_turn_options(turns)}
         names, references = (said.get(name) or () for name in NAMES)
         chosen |= known_speakers(names, references, "session.audio.input.transcription.")
         if LOGPROBS in self.include:

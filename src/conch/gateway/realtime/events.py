@@ -11,7 +11,7 @@ from conch.gateway.bodies import read_json
 from conch.gateway.errors import ApiError, invalid
 from conch.gateway.file_answer import logprobs
 from conch.wire.base64_text import bytes_of
-from conch.wire.result import Segment, Word
+from conch.wire.result import Segment, TurnEvent, Word
 
 Event: TypeAlias = dict[str, Any]
 
@@ -116,6 +116,15 @@ def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) ->
     """
     parts = {"final": final, "firm": firm, "tentative": tentative, "newest": newest}
     return event("conch.partial", item_id=item_id, **parts)
+
+
+def turn(item_id: str, told: TurnEvent) -> Event:
+    """Return Conch's own event of a turn whose end is probable, or that goes on after all."""
+    at_ms = round(told.at * 1000)
+    if told.type == "resumed":
+        return event("conch.resumed", item_id=item_id, audio_start_ms=at_ms)
+    more = {"audio_end_ms": at_ms, "probability": told.probability}
+    return event("conch.eager_end", item_id=item_id, **more)
 
 
 def event(event_type: str, **fields: Any) -> Event:

@@ -31,7 +31,7 @@ BETA_PROTOCOL = "openai-beta.realtime-v1"
 
 
 async def realtime(request: web.Request) -> web.StreamResponse:
-    socket = LiveSocket(request, PROTOCOL, REALTIME.max_message_bytes)
+    socket = LiveSocket(request, REALTIME.max_message_bytes, PROTOCOL)
     return await hold(request, socket, lambda client: _RealtimeSession(request, socket, client))
 
 
@@ -63,8 +63,8 @@ class _RealtimeSession(SocketSession):
         self._id = events.new_id("sess")
         self._turns = Turns(is_manual=self._config.is_manual, style=self._style)
         self._decoder = RawDecoder(self._config.format.encoding)
-        self._is_refused = False
-        """Whether the latest audio was wrong."""
+        self._refused: ApiError | None = None
+        """Why the latest audio was wrong; None if it was right."""
         self._has_begun = asyncio.Event()
         """Set once there is a live session, or never will be one."""
         self._sending = asyncio.Lock()
@@ -136,8 +136,17 @@ class _RealtimeSession(SocketSession):
                 await self._update(event)
 
     async def _append(self, event: ClientEvent) -> None:
-        self._is_refused = True
-        data = event.audio
+        """Take audio; of several events in a row that are wrong alike, tell one."""
+        try:
+            await self._hear(event.audio)
+        except ApiError as error:
+            before, self._refused = self._refused, error
+            if before is None or before.code != error.code:
+                raise
+        else:
+            self._refused = None
+
+    async def _hear(self, data: bytes) -> None:
         # What waits beyond the usual is an upload.
         with self._gateway.uploads.taken(max(0, len(data) - PIECE_BYTES)):
             if data and self._live is None:  # a client may choose its format until now
@@ -149,11 +158,10 @@ class _RealtimeSession(SocketSession):
             for start in range(0, len(data), PIECE_BYTES):
                 assert self._live is not None
                 await self._live.feed(self._decoder.samples(data[start : start + PIECE_BYTES]))
-        self._is_refused = False
 
     async def _commit(self) -> None:
         async with self._sending:
-            was_refused, self._is_refused = self._is_refused, False
+            was_refused, self._refused = self._refused is not None, None
             try:
                 new_events = self._turns.commit(self._audio_s)
             except ApiError:

@@ -24,7 +24,7 @@ from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.items import Item, ItemUtterance
 from conch.gateway.session_stream import LiveSegment
-from conch.wire.result import OpenUtterance
+from conch.wire.result import OpenUtterance, TurnEvent
 
 LEAST_COMMIT_S = 0.1
 """Shortest audio that may be committed, as at OpenAI."""
@@ -86,12 +86,14 @@ class Turns:
     def after(self, update: LiveUpdate) -> list[Event]:
         era = self._eras[0]
         result: list[Event] = []
-        for ended in update.segments:
-            if not ended.is_relabelled:  # its item may be complete
-                result += self._end(era, ended)
+        for news in update.news:
+            if isinstance(news, TurnEvent):
+                result += self._tell(era, news)
+            elif not news.is_relabelled:  # its item may be complete
+                result += self._end(era, news)
         if update.utterance is not None:
             result += self._hear(era, update.index, update.utterance)
-        elif era.speaking is not None and not era.speaking.text:
+        elif era.speaking and era.speaking.utterances and not era.speaking.text:
             # What the VAD took for speech has no words, and no segment.
             noise, era.speaking = era.speaking, None
             result += self._stop_speech(era, noise, self._buffer_start_s, update.audio_s)
@@ -186,6 +188,17 @@ class Turns:
         item.utterances.setdefault(index, ItemUtterance()).hear(spoken)
         return [*result, *self._further_text(item)]
 
+    def _tell(self, era: _Era, told: TurnEvent) -> list[Event]:
+        begins = told.type == "speech_started"
+        is_speech = self.style.hears_speech and era.item is None
+        item = self._owner(era, told.index, has_text=begins) if is_speech else None
+        if item is None:
+            return []
+        if not begins:
+            return [events.turn(item.id, told)]
+        era.speaking = item
+        return self._begin_speech(item, told.at)
+
     def _end(self, era: _Era, ended: LiveSegment) -> list[Event]:
         segment = ended.segment
         item = self._owner(era, segment.index, has_text=bool(segment.text or segment.error))
@@ -224,7 +237,7 @@ class Turns:
     def _commit(self, era: _Era, item: Item, seconds: float) -> list[Event]:
         item.is_committed, item.seconds = True, seconds
         # An utterance whose text only the second pass finds may come late.
-        first = self._positions.get(min(item.utterances)) if item.is_single else None
+        first = self._positions.get(min(item.utterances, default=-1)) if item.is_single else None
         position = first or self._new_position(era)
         at = bisect(self._committed, position, key=itemgetter(0))
         previous_id = self._committed[at - 1][1] if at else None
@@ -285,9 +298,8 @@ class Turns:
         return result
 
     def _forget(self, item: Item) -> None:
-        for index in item.utterances:
-            if self._owners.get(index) is item:
-                del self._owners[index]
+        for index in [index for index, owner in self._owners.items() if owner is item]:
+            del self._owners[index]
             self._positions.pop(index, None)
 
 

@@ -20,6 +20,7 @@ from conch.gateway.limits import check_length
 from conch.gateway.live_audio import LiveFrames, Samples
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
+from conch.gateway.option_fields import granted
 from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.protocol import Message, message_class
 from conch.gateway.riva.recognition_config import CONTAINERS, RAW, RecognitionSettings, settings_of
@@ -220,14 +221,11 @@ async def _granted(
     call: RpcCall, settings: RecognitionSettings, *, live: bool
 ) -> RecognitionOptions:
     """Return the options of a request, without those that the server cannot do and may leave."""
-    if not settings.wishes:
-        return settings.options
-    ready = await call.gateway.servers.ready_models(tuple(settings.wishes))
-    lacking = {option: name for name, option in settings.wishes.items() if name not in ready}
+    servers = call.gateway.servers
+    options, lacking = await granted(servers, settings.options, settings.wishes, live=live)
     for option, name in lacking.items():
         call.warnings.append(f"{settings.fields[option]}: this server lacks {name}")
-    rest = {name: value for name, value in settings.options.sent.items() if name not in lacking}
-    return RecognitionOptions.parse(rest, live=live) if lacking else settings.options
+    return options
 
 
 def _container_of(first: bytes, settings: RecognitionSettings) -> str | None:

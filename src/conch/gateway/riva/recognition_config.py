@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from conch.audio.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.client import OptionValue
 from conch.families import rewriters
-from conch.gateway.errors import ApiError, api_error, invalid
+from conch.gateway.errors import invalid, named
 from conch.gateway.models import options_of
-from conch.gateway.option_fields import phrase
+from conch.gateway.option_fields import phrase, wishes_among
 from conch.gateway.riva.protocol import ENCODINGS, Message
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of
@@ -83,12 +83,8 @@ def settings_of(config: Message, aliases: Mapping[str, str], *, live: bool) -> R
         options = RecognitionOptions.parse(chosen, live=live)
     except OptionError as error:
         raise named(error, fields) from None
-    wishes = {}
-    if fields.get("itn") and "itn" not in own:
-        # It is the default of a field that only few clients set.
-        wishes[rewriters()["itn"].component] = "itn"
-    if fields.get("punctuate") and "punctuate" not in own and options.writes_punctuation:
-        wishes[rewriters()["punctuate"].component] = "punctuate"
+    # itn is the default of a field that only few clients set.
+    wishes = wishes_among([name for name in fields if name not in own], options)
     return RecognitionSettings(options, fields, wishes, encoding, rate, max(1, channels))
 
 
@@ -98,13 +94,6 @@ def encoding_of(number: int) -> str:
         known = ", ".join(f"{name} ({known})" for known, name in ENCODINGS.items())
         raise invalid("encoding", f"encoding takes {known}; sent: {number}")
     return ENCODINGS[number] if number else ""
-
-
-def named(error: OptionError, fields: Mapping[str, str]) -> ApiError:
-    """Return the error of an option; it begins with the field that has set the option."""
-    failure = api_error(error)
-    field = fields.get(failure.param or "")
-    return invalid(field, f"{field}: {failure}") if field else failure
 
 
 def _chosen(config: Message, *, live: bool) -> list[tuple[str, str, OptionValue]]:

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 from conch.audio.encoding import Encoder
 from conch.client import AsyncClient, Speech
-from conch.gateway.errors import ApiError, api_error, invalid
+from conch.gateway.errors import ApiError, api_error, invalid, named
 from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.protocol import Message
-from conch.gateway.riva.recognition_config import encoding_of, named
+from conch.gateway.riva.recognition_config import encoding_of
 from conch.gateway.speech import MAX_INPUT, digest_of
 from conch.gateway.state import Gateway
 from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded, served_voices

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from conch.audio.segmentation import Span, closing_threshold
@@ -27,8 +27,8 @@ may be longer."""
 
 FINISHED_MS = 200
 """Silence that ends an utterance whose speaker has finished by other signs."""
-FINISHED = 0.95
-"""Least probability of an end at which silence need not decide: docs/notes/endpoints.md."""
+SOON_S = 0.1
+"""Longest wait for the check of a pause: twice what it takes on a CPU at rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,8 @@ class SpeechExtent:
     """Start of the first frame of speech; None without speech."""
     after_last: int = 0
     """End of the last frame of speech; without speech, start of the utterance."""
+    latest: int = 0
+    """Start of the speech after the latest pause; without speech, start of the utterance."""
 
 
 class Endpointer:
@@ -97,8 +99,11 @@ class Endpointer:
         nothing.
         """
         end, first, after_last = self.speech.end, self.speech.first, self.speech.after_last
+        latest = self.speech.latest
         for prob in frames.probs.tolist():
             opens = prob >= self._rules.threshold
+            if opens and not self._in_speech:
+                latest = end
             self._in_speech = opens or (self._in_speech and prob >= self._close_at)
             if self._in_speech:
                 after_last = end + frames.frame_samples
@@ -106,7 +111,7 @@ class Endpointer:
                     first = end
             end += frames.frame_samples
         self._in_speech &= not self.pause_ms
-        self.speech = SpeechExtent(end, first, after_last)
+        self.speech = SpeechExtent(end, first, after_last, latest)
         quiet_ms = 1000 * (end - after_last) / SAMPLE_RATE
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
@@ -123,14 +128,14 @@ class Endpointer:
     def restart(self) -> None:
         """Start the next utterance. It may start within speech."""
         self._began = self.speech.end
-        self.speech = SpeechExtent(self._began, None, self._began)
+        self.speech = SpeechExtent(self._began, None, self._began, self._began)
 
     def skip(self, until: int) -> None:
         """Take the audio up to a sample of the stream for silence; its words are a segment."""
         end, first, after_last = self.speech.end, self.speech.first, self.speech.after_last
         if first is not None:
             first = max(first, until) if after_last > until else None
-        self.speech = SpeechExtent(end, first, max(after_last, min(until, end)))
+        self.speech = replace(self.speech, first=first, after_last=max(after_last, min(until, end)))
 
 
 def speech_span(speech: SpeechExtent, utterance: Span, pad_ms: int) -> Span:
@@ -140,6 +145,12 @@ def speech_span(speech: SpeechExtent, utterance: Span, pad_ms: int) -> Span:
     pad = pad_ms * SAMPLE_RATE // 1000
     start = max(utterance.start, speech.first - pad)
     return Span(start, min(utterance.end, speech.after_last + pad))
+
+
+def is_pause(speech: SpeechExtent, until: int) -> bool:
+    """Return whether somebody has paused before a sample of the stream, and may have finished."""
+    quiet_ms = 1000 * (until - speech.after_last) // SAMPLE_RATE
+    return speech.first is not None and quiet_ms >= FINISHED_MS
 
 
 class TurnEnd:
@@ -158,24 +169,22 @@ class TurnEnd:
 
         The answer comes later: no step waits for it.
         """
-        quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
-        is_checked = self._pause == speech.after_last
-        if speech.first is None or quiet_ms < FINISHED_MS or is_checked:
+        if self._pause == speech.after_last or not is_pause(speech, utterance.end):
             return
         self.cancel()
         self._pause = speech.after_last
         self._asking = asyncio.create_task(self._probability(audio(utterance)))
 
-    def has_finished(self, speech: SpeechExtent) -> bool:
-        """Return whether the speaker has finished with this speech, as far as is known."""
+    def probability(self, speech: SpeechExtent) -> float:
+        """Return that the speaker has finished with this speech; 0 while it is not known."""
         if self._asking is None or not self._asking.done() or self._pause != speech.after_last:
-            return False
-        return self._asking.result() >= FINISHED
+            return 0.0
+        return self._asking.result()
 
-    async def settled(self) -> None:
-        """Wait for all checks that have begun."""
+    async def settled(self, most_s: float | None = None) -> None:
+        """Wait for the check that has begun, at most so many seconds."""
         if self._asking:
-            await asyncio.wait((self._asking,))
+            await asyncio.wait((self._asking,), timeout=most_s)
 
     def cancel(self) -> None:
         """Drop the check that is under way."""

@@ -101,8 +101,8 @@ class LivePasses:
         quiet_ms = 1000 * (utterance.end - speech.after_last) // SAMPLE_RATE
         this = _Pass(self._utterance, span, audio, first_pass)
         # Only with all of its padding, the second pass at the endpoint gets the same audio.
-        may_end_early = self._options.semantic_endpointing
-        least_ms = 0 if may_end_early else self._options.endpoint_silence_ms - self._step_ms
+        silence_ms = self._options.endpoint_silence_ms
+        least_ms = 0 if self._options.asks_for_ends else silence_ms - self._step_ms
         may_prepare = self._pace.allowed(self._options.stream_priority) >= Allowed.PAUSES
         may_be_over = quiet_ms >= max(pad_ms, SHORT_PAUSE_MS, least_ms)
         if may_be_over and not self.second.is_prepared(span) and may_prepare:

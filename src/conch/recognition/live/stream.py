@@ -17,6 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar, cast
 
+import numpy as np
+
 from conch.audio.blocks import LiveAudio
 from conch.audio.segmentation import Span, speech_likeness
 from conch.bls.calls import Calls
@@ -36,17 +38,21 @@ from conch.recognition.hooks import (
 from conch.recognition.languages import may_be_in, with_only_language
 from conch.recognition.live.answers import LiveAnswers, Present
 from conch.recognition.live.endpointing import (
+    SOON_S,
     Endpointer,
     Rule,
+    SpeechExtent,
     TurnEnd,
     endpoint_rules,
+    is_pause,
     speech_span,
 )
 from conch.recognition.live.rolling_passes import LivePasses
 from conch.recognition.live.scheduling import PassedStream, SharedPasses
 from conch.recognition.live.sending_speed import SendingSpeed
-from conch.recognition.live.state import LiveStep, LiveUtterance, State, Waiting
+from conch.recognition.live.state import NO_SAMPLES, LiveStep, LiveUtterance, State, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
+from conch.recognition.live.turn_events import TurnEvents
 from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.segment import rescored
 from conch.recognition.speech import Decoded, SpeechProbs, known_text
@@ -81,6 +87,8 @@ class StreamRecognizer:
         self._segment_until = 0
         """End of the firm words that became a segment in mid-utterance, in samples."""
         self._vad_state: Array | None = None
+        self._ahead: Array = NO_SAMPLES
+        """Speech probabilities of the frames that the VAD has heard of the incomplete step."""
         self._endpointer = Endpointer(endpoint_rules(options))
         self._num_samples = 0
         self._speed = SendingSpeed(self._shared.clock())
@@ -99,6 +107,7 @@ class StreamRecognizer:
         self._answers = LiveAnswers(options, self._config, self._passes, self._labels)
         ask = end_of_turn(options)
         self._turn_end = TurnEnd(ask, self._detached) if ask else None
+        self._turn_events = TurnEvents(options) if options.turn_events else None
         self._first_pass: FirstPass = first_pass_of(options)(
             options,
             self._detached,
@@ -130,8 +139,10 @@ class StreamRecognizer:
         if not self._is_chosen:
             await self._choose(calls)
         self._speed.mark(self._num_samples, self._shared.clock())
+        # A pause that is told within a step may be over before its end: then an end would be a cut.
+        may_end = not self._turn_events or is_pause(self._endpointer.speech, self._num_samples)
         for step, is_last in steps:
-            await self._note_end_of_turn()
+            await self._note_turn(self._endpointer.speech)
             if self._labels and self._is_ahead():
                 await self._labels.settled()
             began = self._shared.clock()
@@ -139,7 +150,8 @@ class StreamRecognizer:
             if self.options.adaptive and not self._is_ahead():  # or the step has waited for passes
                 now = self._shared.clock()
                 self._shared.load.step_took(now - began, now)
-        if await self._note_end_of_turn() and self.options.adaptive:
+        speech = self._endpointer.speech if ends else await self._listen_ahead(calls)
+        if await self._note_turn(speech) and may_end and self.options.adaptive:
             pause_ms = pause_ms or 0.0
         if pause_ms is not None and self.options.endpointing and not ends:
             await self._hear_pause(pause_ms, calls)
@@ -158,7 +170,10 @@ class StreamRecognizer:
         calls.adopt(self._detached)
         present = Present(self._num_samples, self._utterance, self._endpointer.speech)
         repeats_text = repeats_text or self.options.repeat_text
-        return self._answers.after_chunk(present, calls, ends=ends, repeats_text=repeats_text)
+        answer = self._answers.after_chunk(present, calls, ends=ends, repeats_text=repeats_text)
+        if self._turn_events:
+            answer = replace(answer, turn_events=self._turn_events.take())
+        return answer
 
     async def close(self) -> None:
         """Free the components' state of the stream, unless its end has freed it."""
@@ -190,18 +205,43 @@ class StreamRecognizer:
             if not (fits and await calls.is_loaded(encoder)):
                 self._first_pass = FirstPass()
 
-    async def _note_end_of_turn(self) -> bool:
-        """Note for the endpoint rules whether the speaker has finished; return whether so."""
-        if self._utterance is None:
-            return False
-        has_finished = self._utterance.ends_turn and self.options.endpointing
-        if self._turn_end and not has_finished:
+    async def _note_turn(self, speech: SpeechExtent) -> bool:
+        """Note what is known of the turn; return whether the speaker has finished."""
+        ends_turn = self._utterance is not None and self._utterance.ends_turn
+        probability = 1.0 if ends_turn else 0.0
+        if self._turn_end and speech.first is not None and not ends_turn:
             if not self.options.adaptive:
                 await self._turn_end.settled()
-            has_finished = self._turn_end.has_finished(self._endpointer.speech)
-        if has_finished:
-            self._endpointer.finished_at = self._endpointer.speech.after_last
-        return has_finished
+            elif self._turn_events:
+                await self._turn_end.settled(SOON_S)
+            probability = self._turn_end.probability(speech)
+        if self._turn_events:
+            self._turn_events.hear(speech, self._answers.next_index, probability)
+        ends = self.options.semantic_endpointing or (ends_turn and self.options.endpointing)
+        if not ends or probability < self.options.end_threshold:
+            return False
+        self._endpointer.finished_at = speech.after_last
+        return True
+
+    async def _listen_ahead(self, calls: Calls) -> SpeechExtent:
+        """Return the speech so far, with that of the incomplete step if turns are told at once.
+
+        With `adaptive=false`, nothing may depend on the chunks.
+        """
+        if not (self._turn_events and self.options.vad and self.options.adaptive):
+            return self._endpointer.speech
+        rest = self.audio.incomplete(VAD_FRAME_SAMPLES)
+        step = LiveStep(rest, await self._find_ahead(rest, calls))
+        ahead = copy(self._endpointer)
+        ahead.push(step.speech)
+        until = self._num_samples + len(rest)
+        if self._turn_end and is_pause(ahead.speech, until):
+            state = self._state
+            if isinstance(state, Waiting):
+                step = state.pre_roll.followed_by(step)
+                state = LiveUtterance(until - len(step.waveform))
+            await self._look_at(state.with_step(step), ahead.speech, until)
+        return ahead.speech
 
     async def _hear_pause(self, pause_ms: float, calls: Calls) -> None:
         """End the utterance if the incomplete step, and a pause after it, are silence enough.
@@ -214,9 +254,7 @@ class StreamRecognizer:
         self._endpointer.pause_ms = pause_ms
         is_over = pause_ms >= self.options.endpoint_silence_ms
         if not is_over and self.options.vad:
-            ahead, vad_state = copy(self._endpointer), self._vad_state
-            is_over = ahead.push(await self._find_speech(rest, calls)) == "silence"
-            self._vad_state = vad_state
+            is_over = copy(self._endpointer).push(await self._find_ahead(rest, calls)) == "silence"
         if is_over:
             self.audio.drop(len(rest))
             await self._recognize_step(rest, calls, ends=True)
@@ -284,13 +322,16 @@ class StreamRecognizer:
             await self._end_utterance(utterance, decoded, calls, rule or "end")
             return
         self._state = utterance = utterance.with_text(decoded)
+        await self._look_at(utterance, self._endpointer.speech, self._num_samples)
+
+    async def _look_at(self, utterance: LiveUtterance, speech: SpeechExtent, until: int) -> None:
+        """Begin what is due after the audio of an utterance up to a sample."""
         audio = partial(utterance.spoken, has_vad=self.options.vad)
-        so_far = Span(utterance.start, self._num_samples)
-        speech, words = self._endpointer.speech, utterance.words
+        so_far = Span(utterance.start, until)
         if self._turn_end:
             self._turn_end.after_step(speech, so_far, audio)
         if self._passes:
-            await self._passes.after_step(speech, so_far, audio, words)
+            await self._passes.after_step(speech, so_far, audio, utterance.words)
 
     async def _end_firm(self, utterance: LiveUtterance, calls: Calls) -> LiveUtterance:
         """Make a segment of the firm words of an open utterance; return the rest of it."""
@@ -303,6 +344,8 @@ class StreamRecognizer:
             self._answers.add(await self._finished(segment, calls), segment.text)
             self._segment_until = round(words[-1].end * SAMPLE_RATE)
             self._endpointer.skip(self._segment_until)
+            if self._turn_events:
+                self._turn_events.end()
         return left
 
     async def _end_utterance(
@@ -311,6 +354,8 @@ class StreamRecognizer:
         """Make a segment of the utterance, rescored if requested, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
         self._endpointer.restart()
+        if self._turn_events:
+            self._turn_events.end()
         span = Span(max(span.start, self._segment_until), max(span.end, self._segment_until))
         passed = await self._passes.end_utterance() if self._passes else LiveText()
         if speech.first is None and not decoded.nbest[0].text:
@@ -360,16 +405,24 @@ class StreamRecognizer:
             probs = step.speech.probs if has_vad else speech_likeness(step.waveform)
             self._labels.hear(step.waveform, probs)
         rule = self._endpointer.push(step.speech)
+        if self._turn_events:
+            self._turn_events.hear(self._endpointer.speech, self._answers.next_index)
         if rule is not None:
             self._detached.count(ENDPOINTS, rule=rule)
         return rule
 
     async def _find_speech(self, samples: Array, calls: Calls) -> SpeechProbs:
-        if not len(samples):
-            return SpeechProbs(samples, VAD_FRAME_SAMPLES)
-        probs, state = await speech_finder()(calls, samples, self._vad_state)
-        self._vad_state = state.numpy().copy()  # the handle would keep the server's memory
-        return SpeechProbs(probs, VAD_FRAME_SAMPLES)
+        found = await self._find_ahead(samples, calls)
+        self._ahead = NO_SAMPLES
+        return found
+
+    async def _find_ahead(self, samples: Array, calls: Calls) -> SpeechProbs:
+        """Return the speech probabilities of the next step so far, and keep them for the rest."""
+        if len(new := samples[len(self._ahead) * VAD_FRAME_SAMPLES :]):
+            probs, state = await speech_finder()(calls, new, self._vad_state)
+            self._vad_state = state.numpy().copy()  # the handle would keep the server's memory
+            self._ahead = np.concatenate([self._ahead, probs])
+        return SpeechProbs(self._ahead, VAD_FRAME_SAMPLES)
 
     async def _finished(self, segment: Segment, calls: Calls) -> Segment:
         """Return an utterance of a stream without a second pass in its final form."""

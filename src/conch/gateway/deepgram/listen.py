@@ -1,0 +1,118 @@
+"""`/v1/listen`: recordings and live audio of Deepgram's clients."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
+from typing import Any, ClassVar
+
+from aiohttp import web
+
+from conch.audio.encoding import wav_header
+from conch.gateway import listen as conchs
+from conch.gateway.deepgram.parameters import (
+    FileParameters,
+    LiveParameters,
+    Parameters,
+    StreamParameters,
+    read,
+    recognition_options,
+)
+from conch.gateway.deepgram.results import LiveResults, Message, file_answer
+from conch.gateway.deepgram.sockets import DeepgramSession, is_conchs
+from conch.gateway.doors import DEEPGRAM_FILE, DEEPGRAM_LISTEN
+from conch.gateway.errors import ApiError
+from conch.gateway.form import uploaded
+from conch.gateway.limits import check_length
+from conch.gateway.listen import ListenQuery, ListenSession
+from conch.gateway.live_audio import ENCODINGS
+from conch.gateway.option_fields import granted, taken_options, wishes_among
+from conch.gateway.servers import SessionClient
+from conch.gateway.socket_session import LiveSocket, hold
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
+from conch.gateway.transcriptions import transcript_of
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import strict_json
+
+_WAV = {"pcm16": (1, 16), "float32": (3, 32), "alaw": (6, 8), "mulaw": (7, 8)}
+"""Format tag of WAV and bits of a sample, by encoding."""
+_CONCHS = {*conchs.OWN, *taken_options()} - {item.name for item in fields(LiveParameters)}
+_ENCODINGS = {*ENCODINGS} - {"mulaw", "alaw"}
+"""Names in a query, and encodings, that Conch's own protocol alone knows."""
+
+
+async def transcribe(request: web.Request) -> web.Response:
+    """Answer with the text of the recording in the body."""
+    gateway = request.app[GATEWAY]
+    if request.content_type == "application/json":
+        message = "the body takes audio: this server fetches no url"
+        raise ApiError(415, message, param="url", code="unsupported_media_type")
+    asked = read(FileParameters, [*request.query.items()])
+    options = await granted_options(asked, gateway)
+    head = b""
+    if (encoding := asked.own_encoding) in _WAV:
+        tag, bits = _WAV[encoding]
+        head = wav_header(asked.own_rate, None, asked.channels, tag, bits)
+    with gateway.file_of(request[CALLER]) as begin:
+        async with uploaded(request, head=head) as form:
+            begin()
+            await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
+            transcript = await transcript_of(request, form, options, DEEPGRAM_FILE.address)
+            written = partial(file_answer, transcript, asked, request[REQUEST_ID], form.digest)
+            # In a thread: an hour of words takes a while to write.
+            text = await asyncio.to_thread(lambda: strict_json(written()))
+            return web.Response(text=text, content_type="application/json")
+
+
+async def listen(request: web.Request) -> web.StreamResponse:
+    """Hold a session of live audio."""
+    if is_conchs(request, _CONCHS) or request.query.get("encoding") in _ENCODINGS:
+        return await conchs.listen(request)
+    asked = read(LiveParameters, [*request.query.items()])
+    socket = DeepgramSession.socket(request, DEEPGRAM_LISTEN)
+    options = await granted_options(asked, request.app[GATEWAY])
+    return await hold(
+        request,
+        socket,
+        lambda client: _Session(request, socket, client, asked, options),
+    )
+
+
+async def granted_options(asked: Parameters, gateway: Gateway) -> RecognitionOptions:
+    options = recognition_options(asked, gateway.model_aliases)
+    wished = {"punctuate"} if asked.numerals else {"punctuate", "itn"}
+    wishes = wishes_among(options.sent.keys() & wished, options)
+    live = isinstance(asked, StreamParameters)
+    return (await granted(gateway.servers, options, wishes, live=live))[0]
+
+
+class _Session(DeepgramSession, ListenSession):
+    commands: ClassVar[Mapping[str, str]] = {
+        "CloseStream": "close",
+        "KeepAlive": "keepalive",
+        "Finalize": "finalize",
+    }
+
+    def __init__(
+        self,
+        request: web.Request,
+        socket: LiveSocket,
+        client: SessionClient,
+        asked: LiveParameters,
+        options: RecognitionOptions,
+    ) -> None:
+        self._asked, self._digest = asked, hashlib.sha256()
+        query = ListenQuery(asked.own_encoding, asked.own_rate, options)
+        super().__init__(request, socket, client, query)
+
+    def _make_messages(self) -> Any:
+        pause_s = self._query.options.endpoint_silence_ms / 1000
+        return LiveResults(self._asked, pause_s, self._request_id, self._digest)
+
+    def _told(self, message: Message) -> Message | None:
+        return None if message["type"] == "ready" else message
+
+    async def _hear(self, data: bytes, *, ends: bool = False) -> None:
+        self._digest.update(data)
+        await super()._hear(data, ends=ends)
