@@ -129,11 +129,11 @@ def step_of(component: Any) -> int:
 async def test_a_server_has_its_components_and_what_a_request_needs(running: LoopGateway) -> None:
     asked: list[str] = []
 
-    async def ready_models(names: Sequence[str]) -> set[str]:
-        asked.extend(names)
+    async def ready_models(models: Sequence[str]) -> set[str]:
+        asked.extend(models)
         return {"vad", "ctc_encoder", "ctc_decoder"}
 
-    running.servers.ready_models = ready_models  # type: ignore[attr-defined]
+    running.servers.ready_models = ready_models  # type: ignore[method-assign]
     url = f"{running.url}/v1/components?decoder=moonshine"
     async with ClientSession() as session, session.get(url) as answer:
         components = (await answer.json())["components"]

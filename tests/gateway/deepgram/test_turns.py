@@ -1,6 +1,7 @@
 """`/v2/listen`: turns of a conversation, over clients that never reach a server."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -19,11 +20,11 @@ NOTHING = Hypothesis("", 0.0, 0.0)
 
 
 def flux(running: LoopGateway, query: str = "", *, has_model: bool = True) -> Any:
-    running.servers.components = {"end_of_turn"} if has_model else set()
+    running.servers.lacking = set() if has_model else {"end_of_turn"}
     return listening_to(running.url, RAW + query, "/v2/listen")
 
 
-def told(message: dict[str, Any]) -> tuple[str, int, str]:
+def told(message: Mapping[str, Any]) -> tuple[str, int, str]:
     return message["event"], message["turn_index"], message["transcript"]
 
 
