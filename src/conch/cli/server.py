@@ -3,8 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from time import perf_counter
 from types import MappingProxyType
@@ -112,7 +112,6 @@ def checked_options(
         raise UsageError(str(error)) from None
 
 
-@contextmanager
 def server_url(
     url: str | None,
     requests: Iterable[Mapping[str, Any]],
@@ -120,56 +119,44 @@ def server_url(
     *,
     live: bool = False,
     others: Iterable[str] = (),
-) -> Iterator[str]:
-    """Yield `url`; without one start a server, yield its gRPC URL, and end it.
+) -> AbstractContextManager[str]:
+    """Yield `url`, or that of a new server which answers such requests; see `_running`.
 
-    A new server answers such requests. It has the `weights` by kind, and `others` beyond `speech`
-    and what the requests need. Raise a ConfigError if such weights are missing or incomplete, and a
-    ServerError if no server can be started.
+    It has the `weights` by kind, and `others` beyond `speech` and what the requests need.
     """
-    if url is not None:
-        yield url
-        return
-    with _started(config_for(requests, weights, live=live, others=others)) as started_url:
-        yield started_url
+    return _running(url, lambda: config_for(requests, weights, live=live, others=others))
 
 
-@contextmanager
 def server_for_voice(
     url: str | None, options: SynthesisOptions, weights: Mapping[str, str] = DEFAULT_WEIGHTS
-) -> Iterator[str]:
-    """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it."""
-    if url is not None:
-        yield url
-        return
-    from conch.launcher import ServerConfig
+) -> AbstractContextManager[str]:
+    """Yield `url`, or that of a new server which speaks."""
 
-    synthesizer, more = synthesizer_of(options.voice), list[str]()
-    if options.reference:
-        # Whoever gives a recording to his own server answers for it.
-        synthesizer = likening()
-        more = [synthesizer.voice_style, synthesizer.embedding]
-    config = ServerConfig(
-        models=(*SYNTHESIS, *synthesizer.components, *more),
-        weights=weights,
-        voices_from_recordings=bool(options.reference) or synthesizer.is_fitted,
-    )
-    with _started(config) as started_url:
-        yield started_url
+    def config() -> "ServerConfig":
+        from conch.launcher import ServerConfig
+
+        synthesizer, more = synthesizer_of(options.voice), list[str]()
+        if options.reference:
+            # Whoever gives a recording to his own server answers for it.
+            synthesizer = likening()
+            more = [synthesizer.voice_style, synthesizer.embedding]
+        return ServerConfig(
+            models=(*SYNTHESIS, *synthesizer.components, *more),
+            weights=weights,
+            voices_from_recordings=bool(options.reference) or synthesizer.is_fitted,
+        )
+
+    return _running(url, config)
 
 
-@contextmanager
-def server_that_fits(url: str | None) -> Iterator[str]:
-    """Yield `url`; without one start a server that fits voices, yield its gRPC URL, and end it."""
-    if url is not None:
-        yield url
-        return
-    # Whoever gives recordings to his own server answers for them.
+def server_that_fits(url: str | None) -> AbstractContextManager[str]:
+    """Yield `url`, or that of a new server which fits voices."""
     by = likening()
     others = (FITTING, *SYNTHESIS, *by.components, by.voice_style, by.embedding, by.gradient)
-    config = replace(config_for([{}], others=others), voices_from_recordings=True)
-    with _started(config) as started_url:
-        yield started_url
+    # Whoever gives recordings to his own server answers for them.
+    return _running(
+        url, lambda: replace(config_for([{}], others=others), voices_from_recordings=True)
+    )
 
 
 def _flag_for(model: str) -> str:
@@ -182,12 +169,17 @@ def _flag_for(model: str) -> str:
 
 
 @contextmanager
-def _started(config: "ServerConfig") -> Iterator[str]:
+def _running(url: str | None, config: Callable[[], "ServerConfig"]) -> Iterator[str]:
+    """Yield `url`; without one start a server by these settings, yield its gRPC URL, and end it."""
+    if url is not None:
+        yield url
+        return
     from conch.launcher import TritonServer
 
+    server = TritonServer(config())
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
-    with TritonServer(config) as server:
+    with server:
         print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
         # gRPC notices when this command is interrupted; HTTP does not.
         try:
