@@ -133,7 +133,7 @@ def activity(turns: Sequence[Turn], edges: NDArray[np.float64]) -> NDArray[np.bo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersBenchmark:
-    files: tuple[Path, ...]
+    files: Sequence[Path]
     rttm: Path | None = None
     """Turns of all files, or a folder with a file for each; None: each is next to its recording."""
     collar_s: float = 0.0

@@ -3,8 +3,11 @@
 import argparse
 import json
 import math
+from collections.abc import Iterable
+from dataclasses import fields
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from conch.cli.arguments import (
     Subparsers,
@@ -21,6 +24,8 @@ from conch.wire.errors import OptionError
 
 MAX_RATE = 1000.0
 """Highest rate of requests that one client sends, per second."""
+Settings = TypeVar("Settings")
+Item = TypeVar("Item")
 
 INPUT = """
 --manifest FILE.tsv!  recordings and their texts
@@ -108,7 +113,19 @@ SPOKEN = """
 ACCURACY = """
 --accuracy PRESET[,PRESET…]  values of the option accuracy to compare, such as fast,balanced,best
 """
+CLIENTS = """
+--concurrency N[,N…]...  concurrent clients; several numbers make one run each (default: 1)
+"""
+SPEAKING_CLIENTS = "--concurrency N[,N…]...  concurrent clients (default: 1,8)"
+RATE = """
+--rate R[,R…]...  requests per second at random times (a Poisson process); latency counts from when
+                  each request was due; several numbers make one run each
+"""
+WARMUP = """
+--warmup N=8  uncounted requests before each run
+"""
 STREAMS = """
+--streams N[,N…]...  concurrent streams; several numbers make one run each (default: 8)
 --chunk-ms N=640  milliseconds of a chunk
 --seconds N=60    seconds of audio of a stream
 --pause N=1.5     seconds of silence between the utterances of a stream
@@ -158,10 +175,8 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=SPEAKERS,
     )
     speakers.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a recording")
-    seconds = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
-    add_flags(
-        speakers.add_argument_group("input"), TURNS + OPTION, rttm=(Path, None), collar=seconds
-    )
+    turns = speakers.add_argument_group("input")
+    add_flags(turns, TURNS + OPTION, rttm=(Path, None), collar=from_0)
     add_server(speakers.add_argument_group("how"))
     add_output(speakers)
     synthesis = add_command(
@@ -175,26 +190,19 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_input(synthesis, LIMIT + SPOKEN, limit=positive, characters=(positive, 0))
     spoken = synthesis.add_argument_group("how")
-    add_counts(spoken, "--concurrency", "concurrent clients (default: 1,8)")
-    add_rate(spoken)
+    add_flags(spoken, SPEAKING_CLIENTS + RATE, concurrency=counts, rate=rates)
     add_server(spoken)
     add_output(synthesis)
 
 
-def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the streams, their audio and the server; return the group of the input."""
-    what = add_input(parser, LIMIT + OPTION + METRIC, limit=positive)
+def add_streams(parser: argparse.ArgumentParser) -> None:
+    """Add the streams, their audio and the server."""
+    add_input(parser, LIMIT + OPTION + METRIC, limit=positive)
     how = parser.add_argument_group("how")
-    add_counts(
-        how, "--streams", "concurrent streams; several numbers make one run each (default: 8)"
-    )
-    warmup = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
     pause = number("seconds above 0", lambda seconds: 0 < seconds < math.inf)
-    add_flags(
-        how, STREAMS + FIND_LARGEST, chunk_ms=positive, seconds=positive, pause=pause, warmup=warmup
-    )
+    whole = {"chunk_ms": positive, "seconds": positive}
+    add_flags(how, STREAMS + FIND_LARGEST, streams=counts, pause=pause, warmup=from_0, **whole)
     add_server(how)
-    return what
 
 
 def presets(text: str) -> list[str]:
@@ -211,40 +219,20 @@ def presets(text: str) -> list[str]:
 
 
 def run_offline(args: argparse.Namespace) -> int:
-    settings = server_benchmark_of(args)
+    served = served_by(args)
     # Imported here, so that `conch --help` does not wait for numpy and the clients.
     from conch.bench import offline
 
-    report = offline.run(
-        offline.OfflineBenchmark(
-            **settings,
-            **offered_of(args),
-            accuracy=args.accuracy,
-            send=args.send,
-        )
-    )
+    report = offline.run(settings_of(offline.OfflineBenchmark, args, **served, **loads_of(args, 1)))
     write_report(args, report, offline.markdown(report))
     return 1 if any(run.figures.errors == run.figures.utterances for run in report.runs) else 0
 
 
-def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a `conch.bench.live.LiveBenchmark`, from `add_streams`."""
-    return {
-        **server_benchmark_of(args, live=True),
-        "streams": list(dict.fromkeys(args.streams or [8])),
-        "chunk_ms": args.chunk_ms,
-        "seconds": args.seconds,
-        "pause_s": args.pause,
-        "warmup_s": args.warmup,
-        "find_largest": args.find_largest,
-    }
-
-
 def run_live(args: argparse.Namespace) -> int:
-    settings = live_benchmark_of(args)
+    settings = streams_of(args)
     from conch.bench import live
 
-    benchmark = live.LiveBenchmark(**settings)
+    benchmark = settings_of(live.LiveBenchmark, args, **settings)
     report = live.run(benchmark)
     write_report(args, report, live.markdown(report))
     requested = report.runs[: len(benchmark.streams)]
@@ -252,24 +240,13 @@ def run_live(args: argparse.Namespace) -> int:
 
 
 def run_speakers(args: argparse.Namespace) -> int:
-    headers, weights = given_server(args)
-    options = options_of(args)
+    served = served_by(args)
     from conch.bench import speakers
     from conch.scoring import require
 
     require("scipy")
-    report = speakers.run(
-        speakers.SpeakersBenchmark(
-            files=tuple(args.files),
-            rttm=args.rttm,
-            collar_s=args.collar,
-            is_number_given=args.number_given,
-            url=args.url,
-            weights=weights,
-            headers=headers,
-            options=options,
-        )
-    )
+    more = {"collar_s": args.collar, "is_number_given": args.number_given}
+    report = speakers.run(settings_of(speakers.SpeakersBenchmark, args, **served, **more))
     write_report(args, report, speakers.markdown(report))
     return 0
 
@@ -278,35 +255,48 @@ def run_synthesis(args: argparse.Namespace) -> int:
     headers, weights = given_server(args)
     from conch.bench import synthesis
 
-    benchmark = synthesis.SynthesisBenchmark(
-        **choice_of(args),
-        url=args.url,
-        headers=headers,
-        weights=weights,
-        concurrency=list(dict.fromkeys(args.concurrency or ([] if args.rate else [1, 8]))),
-        rates=list(dict.fromkeys(args.rate or [])),
-        options={"voice": args.voice} if args.voice else {},
-        characters=args.characters,
-        recognise=args.recognise,
+    more = {"options": {"voice": args.voice} if args.voice else {}, **loads_of(args, 1, 8)}
+    benchmark = settings_of(
+        synthesis.SynthesisBenchmark, args, headers=headers, weights=weights, **more
     )
     report = synthesis.run(benchmark)
     write_report(args, report, synthesis.markdown(report))
     return 1 if any(run.errors == run.texts for run in report.runs) else 0
 
 
-def add_input(
-    parser: argparse.ArgumentParser, more: str = "", **values: Any
-) -> "argparse._ArgumentGroup":
-    """Add the manifest, its parts and more flags, as for `add_flags`; return their group."""
-    what = parser.add_argument_group("input")
-    add_flags(what, INPUT + more, manifest=Path, **values)
-    return what
+def settings_of(settings: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
+    """Return the settings of a benchmark, from the arguments of the same names that are given."""
+    names = {item.name for item in fields(settings)}  # type: ignore[arg-type]
+    given = {name: value for name, value in vars(args).items() if name in names}
+    return settings(**{name: value for name, value in given.items() if value is not None} | more)
 
 
-def choice_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a `conch.bench.samples.Choice`, from `add_input`."""
-    names = ("manifest", "split", "source", "limit")
-    return {name: getattr(args, name) for name in names if name in args}
+def served_by(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
+    """Return the fields of a `conch.bench.samples.ServerBenchmark` with names of their own."""
+    headers, weights = given_server(args)
+    return {"weights": weights, "headers": headers, "options": options_of(args, live=live)}
+
+
+def streams_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a `conch.bench.live.LiveBenchmark` with names of their own."""
+    own = {"pause_s": args.pause, "warmup_s": args.warmup}
+    return {"streams": each_once(args.streams) or [8], **own, **served_by(args, live=True)}
+
+
+def loads_of(args: argparse.Namespace, *clients: int) -> dict[str, Any]:
+    """Return the loads that are named; without any, closed loops of so many clients."""
+    rates = each_once(args.rate)
+    named = each_once(args.concurrency)
+    return {"concurrency": named or ([] if rates else [*clients]), "rates": rates}
+
+
+def each_once(lists: Iterable[Iterable[Item]]) -> list[Item]:
+    return list(dict.fromkeys(chain.from_iterable(lists)))
+
+
+def add_input(parser: argparse.ArgumentParser, more: str = "", **values: Any) -> None:
+    """Add the manifest, its parts and more flags, as for `add_flags`."""
+    add_flags(parser.add_argument_group("input"), INPUT + more, manifest=Path, **values)
 
 
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
@@ -324,49 +314,15 @@ def add_server(how: "argparse._ArgumentGroup") -> None:
     add_flags(how, URL + WEIGHTS + HEADERS, **NO_WEIGHTS)
 
 
-def server_benchmark_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    """Return the fields of a `conch.bench.samples.ServerBenchmark`."""
-    headers, weights = given_server(args)
-    return {
-        **choice_of(args),
-        "url": args.url,
-        "weights": weights,
-        "headers": headers,
-        "options": options_of(args, live=live),
-        "metric": args.metric,
-    }
-
-
-def add_counts(how: "argparse._ArgumentGroup", flag: str, help: str) -> None:
-    """Add a flag that takes whole numbers from 1, several times too."""
-    how.add_argument(flag, type=counts, action="extend", metavar="N[,N…]", help=help)
-
-
-def add_rate(how: "argparse._ArgumentGroup") -> None:
-    how.add_argument(
-        "--rate",
-        type=rates,
-        action="extend",
-        metavar="R[,R…]",
-        help="requests per second at random times (a Poisson process); latency counts from when "
-        "each request was due; several numbers make one run each",
-    )
-
-
 def add_offered(how: "argparse._ArgumentGroup") -> None:
     """Add the loads, and the uncounted requests before each."""
-    add_counts(
-        how, "--concurrency", "concurrent clients; several numbers make one run each (default: 1)"
-    )
-    add_rate(how)
-    add_flags(how, "--warmup N=8  uncounted requests before each run", warmup=count)
+    add_flags(how, CLIENTS + RATE + WARMUP, concurrency=counts, rate=rates, warmup=count)
 
 
-def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the files of the report; return their group."""
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the files of the report."""
     out = parser.add_argument_group("output, besides the table on stdout")
     add_flags(out, OUTPUT, json=output, markdown=output)
-    return out
 
 
 def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
@@ -379,13 +335,6 @@ def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
         args.json.write_text(f"{text}\n", encoding="utf-8")
     if args.markdown:
         args.markdown.write_text(table, encoding="utf-8")
-
-
-def offered_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of loads, from `add_offered`: one client if no load is named."""
-    clients = args.concurrency or ([] if args.rate else [1])
-    rates = list(dict.fromkeys(args.rate or []))
-    return {"concurrency": list(dict.fromkeys(clients)), "rates": rates, "warmup": args.warmup}
 
 
 def counts(text: str) -> list[int]:
@@ -401,3 +350,4 @@ def rates(text: str) -> list[float]:
 
 
 count = whole(0)
+from_0 = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
