@@ -43,17 +43,10 @@ class RunEvents(Protocol):
 
     left_out: Counter[str]  # see `sources_of`
 
-    def begun(self, files: int, before: Sequence[ShardOutcome]) -> None:
-        """Handle the number of files, and the outcomes of earlier runs."""
-
-    def done(self, outcome: ShardOutcome) -> None:
-        """Handle a shard that was written."""
-
-    def server_lost(self, url: str, reason: str) -> None:
-        """Handle that no server answers at an address."""
-
-    def server_back(self, url: str) -> None:
-        """Handle that one answers again."""
+    def begun(self, files: int, before: Sequence[ShardOutcome]) -> None: ...
+    def done(self, outcome: ShardOutcome) -> None: ...
+    def server_lost(self, url: str, reason: str) -> None: ...
+    def server_back(self, url: str) -> None: ...
 
 
 def run(

@@ -110,15 +110,8 @@ class Output:
         self._system, self._root = file_system(self.address)
         protocol = self._system.protocol
         self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a folder of this machine, or mounted on it."""
-        return "file" in self._protocols
-
-    @property
-    def local_path(self) -> Path:
-        return Path(self._root)
+        self.local_path = Path(self._root) if "file" in self._protocols else None
+        """The folder, if it is of this machine or mounted on it."""
 
     def path(self, name: str) -> str:
         """Return the address of a file in the folder, for messages."""
@@ -158,7 +151,7 @@ class Output:
         """Write a file whole: no reader sees a part of it, whatever is killed meanwhile."""
         path = f"{self._root}/{name}"
         with storage_errors(f"cannot write {self.path(name)}"):
-            if self.is_local:
+            if self.local_path:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 with made_whole(Path(path)) as made:
                     made.write_bytes(content)
@@ -193,7 +186,7 @@ class Output:
 
     def remove_leftovers(self) -> None:
         """Remove what writers have left that were killed. Nothing may be writing."""
-        if self.is_local:
+        if self.local_path:
             for pattern in (f"{MAKING}*", f"{META}/**/{MAKING}*"):
                 for path in self.local_path.glob(pattern):
                     shutil.rmtree(path, ignore_errors=True)
@@ -222,7 +215,8 @@ def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) 
     `still_s`. Raise a BulkError if another run holds the lock, or the output cannot be written.
     """
     run = secrets.token_hex(8)
-    with _local(output, run) if output.is_local else _remote(output, run, beat_s, still_s):
+    local = output.local_path
+    with _local(output, local, run) if local else _remote(output, run, beat_s, still_s):
         yield run
 
 
@@ -235,8 +229,8 @@ def require(output: Output, run: str) -> None:
 
 
 @contextmanager
-def _local(output: Output, run: str) -> Iterator[None]:
-    path = output.local_path / LOCK
+def _local(output: Output, folder: Path, run: str) -> Iterator[None]:
+    path = folder / LOCK
     with storage_errors(f"cannot lock {output.path(LOCK)}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
