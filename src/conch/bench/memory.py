@@ -34,7 +34,6 @@ class MemorySampler:
     def __init__(
         self, root: int, *, with_root: bool = True, interval_s: float = INTERVAL_S
     ) -> None:
-        """Prepare to sample the descendants of process `root`, and with `with_root` itself."""
         self._root = root
         self._with_root = with_root
         self._interval_s = interval_s
@@ -53,22 +52,18 @@ class MemorySampler:
         self._thread.join()
 
     def forget(self) -> None:
-        """Forget all samples; the next peak counts from here."""
         with self._lock:
             self._peak = Memory()
 
     def peak(self) -> Memory:
-        """Take another sample and return the largest so far."""
         self.sample()
         with self._lock:
             return self._peak
 
     def cpu_s(self) -> dict[str, float]:
-        """Return the CPU seconds of the descendants so far, by process name."""
         return cpu_by_process(self._root)
 
     def cpu_since(self, before: Mapping[str, float]) -> dict[str, float]:
-        """Return the growth of `cpu_s` since `before`, without processes that used none."""
         return cpu_since(self._root, before)
 
     def _run(self) -> None:
@@ -84,7 +79,6 @@ class MemorySampler:
 
 
 def process_tree(root: int) -> list[int]:
-    """Return `root` and all its living descendants."""
     try:
         return [root, *(child.pid for child in psutil.Process(root).children(recursive=True))]
     except psutil.NoSuchProcess:
@@ -105,7 +99,6 @@ def cpu_by_process(root: int) -> dict[str, float]:
 
 
 def cpu_since(root: int, before: Mapping[str, float]) -> dict[str, float]:
-    """Return the growth of `cpu_by_process` since `before`, without processes that used none."""
     used = {name: now - before.get(name, 0.0) for name, now in cpu_by_process(root).items()}
     return {name: round(seconds, 3) for name, seconds in used.items() if seconds > 0}
 

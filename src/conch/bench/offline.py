@@ -38,17 +38,13 @@ class OfflineBenchmark(LoadBenchmark):
     """Presets to compare; every load is offered with each. Empty: only that of `options`."""
     send: Send = "waveform"
     warmup: int = 8
-    """Uncounted requests before each run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineRun:
     load: str
-    """`closed loop` or `paced`."""
     concurrency: int | None
-    """Clients of a closed loop."""
     rate: float | None
-    """Requests per second of a paced load."""
     accuracy: str = ""
     """Preset of the requests; empty if none were compared."""
     figures: Flat[RunFigures]
@@ -56,16 +52,13 @@ class OfflineRun:
     """Memory of all processes of the server together, from its start to the end of the run. See
     `conch.bench.memory`. None for a server that the benchmark did not start."""
     memory_by_process_mb: Mapping[str, float] | None
-    """Memory of each process at the time of the peak."""
 
     @property
     def title(self) -> str:
-        """Name of the load in a table."""
         return Offer(concurrency=self.concurrency, rate=self.rate).title
 
     @property
     def system(self) -> str:
-        """Name of the recogniser in a table."""
         return f"conch, {self.accuracy}" if self.accuracy else "conch"
 
 
@@ -73,10 +66,8 @@ class OfflineRun:
 class OfflineReport:
     header: Flat[Header]
     options: RecognitionOptions
-    """Options of the requests, defaults included."""
     first: Flat[OfflineRun]
     runs: Sequence[OfflineRun]
-    """One for each load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +78,6 @@ class Measured:
     memory: "Memory | None"
     """Peak memory of a server that the benchmark started, else None."""
     accuracy: str = ""
-    """Preset of the requests; empty if none were compared."""
     metric: Metric = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -159,7 +149,6 @@ async def send_all(
     title: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> LoadResult[Transcript]:
-    """Send the uncounted samples of `warmup`, then every sample once under a load."""
     async with AsyncClient(url, connections=offered.connections, headers=headers) as client:
 
         async def transcribe(sample: Sample) -> Transcript:
@@ -198,7 +187,6 @@ def markdown(report: OfflineReport) -> str:
 def comparison(
     columns: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[OfflineRun]
 ) -> str:
-    """Return the first table, and the number of requests that it leaves out."""
     errors = sum(run.figures.errors for run in runs)
     failed = f"\n\n**{errors} requests failed and do not count.**"
     return table(columns, rows) + (failed if errors else "")
@@ -212,7 +200,6 @@ def columns_of(runs: Sequence[OfflineRun]) -> list[str]:
 
 
 def run_cells(run: OfflineRun) -> list[str]:
-    """Return the cells under `columns_of`."""
     figures = run.figures
     return [
         run.system,

@@ -41,7 +41,6 @@ def own_server(
     weights: Mapping[str, str] = MappingProxyType({}),
     is_grpc: bool = False,
 ) -> Iterator[tuple[str, "MemorySampler"]]:
-    """Start a server; yield its address and its memory. Errors are those of its start."""
     require("psutil", extra="server")
     # Imported here: only a new server needs their packages.
     from conch.bench.memory import MemorySampler
@@ -75,10 +74,7 @@ def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
 
 @contextmanager
 def inference_client(url: str) -> Iterator[tuple[Any, dict[str, bool]]]:
-    """Yield one of Triton's clients, and the argument that makes gRPC answer as HTTP does.
-
-    Raise a ServerError if no server answers there, or it refuses the request.
-    """
+    """Yield one of Triton's clients, and the argument that makes gRPC answer as HTTP does."""
     address = Address.parse(url)
     # The two protocols' modules are alike but share no type.
     protocol = import_module(f"tritonclient.{'grpc' if address.is_grpc else 'http'}")

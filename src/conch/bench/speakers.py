@@ -34,7 +34,6 @@ class SpeakerErrors:
 
     @property
     def rate(self) -> float:
-        """The diarization error rate, a fraction."""
         return (self.missed_s + self.false_s + self.confused_s) / max(self.spoken_s, 1e-9)
 
     @property
@@ -59,10 +58,7 @@ NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
 def errors(
     reference: Sequence[Turn], hypothesis: Sequence[Turn], collar_s: float = 0.0
 ) -> SpeakerErrors:
-    """Return how far turns are from the reference; those of one speaker may overlap.
-
-    `collar_s` on each side of a turn's start and end in the reference does not count.
-    """
+    """Return how far turns are from the reference; `collar_s` beside its edges do not count."""
     bounds = [edge for turn in reference for edge in (turn.start, turn.end)] if collar_s else []
     around = [edge + side for edge in bounds for side in (-collar_s, collar_s)]
     edges = edges_of((*reference, *hypothesis), around)
@@ -160,7 +156,6 @@ class SpeakersReport:
     header: Flat[Header]
     collar_s: float
     der: float
-    """Diarization error rate of the speech of all recordings together."""
     recordings: Sequence[RecordingErrors]
 
 
@@ -198,7 +193,6 @@ def turns_of(file: Path, rttm: Path | None) -> list[Turn]:
 async def _answers(
     url: str, benchmark: SpeakersBenchmark, known: Sequence[Sequence[Turn]]
 ) -> list[tuple[Transcript, float]]:
-    """Return each answer and its seconds; one file is sent after the other."""
     async with AsyncClient(url, headers=benchmark.headers) as client:
         with progress("recordings", len(known)) as bar:
 

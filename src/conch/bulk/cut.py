@@ -56,9 +56,7 @@ class CutRecording:
     duration: float
     """Seconds."""
     channels: tuple[int, ...]
-    """Numbers of the channels that are transcribed by themselves."""
     warnings: tuple[str, ...]
-    """Problems of the audio, one sentence each."""
 
 
 def is_cuttable(options: RecognitionOptions) -> bool:
@@ -71,11 +69,9 @@ def is_cuttable(options: RecognitionOptions) -> bool:
 def cut(
     data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float
 ) -> CutRecording:
-    """Return where to cut a recording. One without a good pause stays whole.
+    """Return where to cut a recording for which `is_cuttable`; without a good pause it stays whole.
 
-    `options` are those of the request, for which `is_cuttable`. Pieces are a little longer than
-    `piece_s` seconds. Raise an AudioError if the file cannot be decoded, and an OptionError if it
-    lacks the requested channel.
+    Pieces are a little longer than `piece_s` seconds.
     """
     recording = _opened(data, options)
     pieces: list[RequestPiece] = []
@@ -194,7 +190,6 @@ class _Vad:
         """First sample, samples and memory before it, of the latest blocks."""
 
     def append(self, block: Array) -> FloatArray:
-        """Return the speech probabilities of the next block."""
         self._recent.append((self._end, block, self._state))
         probs, self._state = self._speech_probs(block, self._state)
         self.probs.append(probs)

@@ -60,8 +60,7 @@ def run(
 ) -> list[ShardOutcome]:
     """Transcribe the missing shards; return the outcomes of all shards.
 
-    Raise a BenchError for a broken row of a manifest, and a BulkError if an input or the output
-    cannot be used, or no server is available. Finished work is kept, and the same call continues.
+    After an error finished work is kept, and the same call continues.
     """
     sources, output = sources_of(inputs, left_out=events.left_out), Output(job.out)
     output.make()

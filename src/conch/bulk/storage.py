@@ -35,7 +35,6 @@ WORK = f"{META}/work"
 DONE = f"{META}/done"
 """Folder of the outcome of each shard, so that a later run does not read the shards."""
 FILES = "_files"
-"""Folder of the files of --format."""
 
 PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", "oss"})
 """File systems that show an object only when it is complete."""
@@ -81,7 +80,6 @@ def full_address(like: str, path: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return the message of a file system's exception, in one line."""
     if isinstance(error, FileNotFoundError) and "bucket" not in str(error).lower():
         return "no such file"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -114,7 +112,6 @@ class Output:
         """The folder, if it is of this machine or mounted on it."""
 
     def path(self, name: str) -> str:
-        """Return the address of a file in the folder, for messages."""
         return f"{self.address}/{name}"
 
     def make(self) -> None:
@@ -193,10 +190,7 @@ class Output:
 
 
 def flocked(path: Path) -> IO[bytes]:
-    """Open a local file, unbuffered, to read it from its start and to append; and lock it.
-
-    Raise a BlockingIOError if another process holds the lock, an OSError if it cannot be written.
-    """
+    """Lock a local file or raise a BlockingIOError; open it unbuffered, to read and to append."""
     file = path.open("a+b", buffering=0)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -209,10 +203,10 @@ def flocked(path: Path) -> IO[bytes]:
 
 @contextmanager
 def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) -> Iterator[str]:
-    """Hold the right to write to an output inside the block; yield the id of this run.
+    """Hold the right to write to an output, or raise a BulkError; yield the id of this run.
 
     It beats every `beat_s` seconds. Another run's lock is taken over when that has been still for
-    `still_s`. Raise a BulkError if another run holds the lock, or the output cannot be written.
+    `still_s`.
     """
     run = secrets.token_hex(8)
     local = output.local_path

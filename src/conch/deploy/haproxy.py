@@ -37,10 +37,7 @@ class BackendServer:
 
     @classmethod
     def parse(cls, text: str) -> "BackendServer":
-        """Read `HOST[:http=PORT,grpc=PORT,gateway=PORT]`, or raise a ValueError that explains.
-
-        A port that is left out is the default.
-        """
+        """Read `HOST[:http=PORT,grpc=PORT,gateway=PORT]`, or raise a ValueError that explains."""
         parts = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(.*))?", text, re.DOTALL)
         if parts is None or (":" in (parts[2] or "") and "=" not in parts[2]):
             raise ValueError("an IPv6 host is in brackets, [fd00::1]")
@@ -75,14 +72,11 @@ class BackendServer:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Host and port as HAProxy reads them, by protocol."""
         return {name: host_port(self.host, getattr(self, f"{name}_port")) for name in DEFAULT_PORTS}
 
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Where the router listens, and its limits."""
-
     gateway: tuple[str, int] = ("127.0.0.1", DEFAULT_PORTS["gateway"])
     """Public host and port: files, WebSockets and the page."""
     host: str = "127.0.0.1"
@@ -150,7 +144,6 @@ def haproxy_config(servers: Sequence[BackendServer], router: Router, command: st
 
 
 def duplicates(servers: Sequence[BackendServer]) -> list[str]:
-    """Return the addresses that more than one of the servers has."""
     addresses = [item for server in servers for item in server.addresses.values()]
     return [item for index, item in enumerate(addresses) if item in addresses[:index]]
 

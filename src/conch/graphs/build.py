@@ -54,7 +54,6 @@ class GraphConfig:
     max_words: int = 0
     """Number of most frequent words to keep besides those that are added; 0 keeps all."""
     word_bonus: float = 0.0
-    """Nats added for every word."""
     oov_log_prob: float = -10.0
     """Least natural log of the unigram probability of `more_words`."""
 
@@ -158,10 +157,7 @@ def _limited(
     config: GraphConfig,
     progress: Callable[[str], None],
 ) -> NgramTable:
-    """Return the n-grams within the limits of a graph.
-
-    `known` are words that have a spelling, `wanted` those of them that `max_words` leaves in.
-    """
+    """Return the n-grams within the limits of a graph; `wanted` words stay beyond `max_words`."""
     small = of_words(table, known)
     if config.max_words and config.max_words < len(known):
         small = of_words(small, likeliest_words(small, config.max_words) | wanted)
