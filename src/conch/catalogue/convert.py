@@ -30,9 +30,7 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
     """Return the folder of a converted model, which appears whole or not at all.
 
     `source` is a folder in Hugging Face's format, or a name on its hub such as
-    openai/whisper-small. `name` is that of the new folder in `home`; empty for the last part of
-    `source`. Raise a ConfigError if the source is not a complete Whisper, the name is taken or
-    unfit, the folder cannot be written, or transformers is not installed.
+    openai/whisper-small; without a `name` the folder has its last part.
     """
     path = Path(os.path.expanduser(source)).absolute()
     is_local = bool(source) and os.path.isdir(path)

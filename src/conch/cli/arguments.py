@@ -36,8 +36,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command and return its parser.
 
-    SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind. A
-    `usage` takes the place of argparse's own where that is too long.
+    SIGTERM ends it like Ctrl-C. A `usage` takes the place of argparse's own where that is too long.
     """
     raw = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
     parser = subparsers.add_parser(
@@ -117,7 +116,6 @@ def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], flo
 
 
 def output(text: str) -> Path:
-    """Return the name of a file that can be written."""
     # Check this before a long measurement, not after it.
     path = Path(text)
     if not path.parent.is_dir() or path.is_dir():

@@ -23,7 +23,6 @@ from conch.cli.server import HEADERS, NO_WEIGHTS, WEIGHTS, given_server
 from conch.wire.errors import OptionError
 
 MAX_RATE = 1000.0
-"""Highest rate of requests that one client sends, per second."""
 Settings = TypeVar("Settings")
 Item = TypeVar("Item")
 
@@ -196,7 +195,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def add_streams(parser: argparse.ArgumentParser) -> None:
-    """Add the streams, their audio and the server."""
     add_input(parser, LIMIT + OPTION + METRIC, limit=positive)
     how = parser.add_argument_group("how")
     pause = number("seconds above 0", lambda seconds: 0 < seconds < math.inf)
@@ -206,7 +204,6 @@ def add_streams(parser: argparse.ArgumentParser) -> None:
 
 
 def presets(text: str) -> list[str]:
-    """Return values of the option `accuracy` separated by commas."""
     from conch.cli.option_flags import parse_options
 
     names = text.split(",")
@@ -295,7 +292,6 @@ def each_once(lists: Iterable[Iterable[Item]]) -> list[Item]:
 
 
 def add_input(parser: argparse.ArgumentParser, more: str = "", **values: Any) -> None:
-    """Add the manifest, its parts and more flags, as for `add_flags`."""
     add_flags(parser.add_argument_group("input"), INPUT + more, manifest=Path, **values)
 
 
@@ -310,23 +306,19 @@ def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any
 
 
 def add_server(how: "argparse._ArgumentGroup") -> None:
-    """Add the server to measure: its address and headers, or the weights of a new one."""
     add_flags(how, URL + WEIGHTS + HEADERS, **NO_WEIGHTS)
 
 
 def add_offered(how: "argparse._ArgumentGroup") -> None:
-    """Add the loads, and the uncounted requests before each."""
     add_flags(how, CLIENTS + RATE + WARMUP, concurrency=counts, rate=rates, warmup=count)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the files of the report."""
     out = parser.add_argument_group("output, besides the table on stdout")
     add_flags(out, OUTPUT, json=output, markdown=output)
 
 
 def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
-    """Print the table of a report and write the files of `add_output`."""
     print(table, end="")
     if args.json:
         from conch.bench.header import to_json
@@ -338,12 +330,10 @@ def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
 
 
 def counts(text: str) -> list[int]:
-    """Return numbers from 1, separated by commas."""
     return [positive(part) for part in text.split(",")]
 
 
 def rates(text: str) -> list[float]:
-    """Return rates separated by commas."""
     takes = f"a number above 0 and up to {MAX_RATE:g} requests a second"
     rate = number(takes, lambda value: 0 < value <= MAX_RATE)
     return [rate(part) for part in text.split(",")]

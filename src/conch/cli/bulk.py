@@ -120,7 +120,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_installed() -> None:
-    """Check, before anything is read, that Ray Data and its dependencies are installed."""
     try:
         import fsspec  # noqa: F401
         import ray.data  # noqa: F401

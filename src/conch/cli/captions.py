@@ -32,7 +32,6 @@ class Line:
     tentative: str = ""
     """Words that the next pass may change."""
     newest: str = ""
-    """Words of the first pass."""
 
     @property
     def text(self) -> str:
@@ -41,8 +40,6 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """The lines to show after an answer."""
-
     final: tuple[str, ...]
     """Utterances that became final with this answer, in order; none is empty."""
     open: tuple[Line, ...]
@@ -59,7 +56,6 @@ class Captions:
         self._num_final = 0
 
     def after(self, answer: Transcript) -> Caption:
-        """Return what to show after the next answer."""
         segments = {segment.index: segment for segment in answer.segments}
         self._known |= {index: segments[index] for index in segments if index >= self._num_final}
         final: list[str] = []
@@ -186,7 +182,6 @@ class OpenLines:
         self._shown = shown
 
     def close(self) -> None:
-        """Leave the lines as they are, and continue below them."""
         self._terminal.write("\n" * len(self._shown))
         self._terminal.flush()
         self._shown = []

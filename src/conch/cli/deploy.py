@@ -171,7 +171,6 @@ def _check(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; replace only a file that this command made."""
     try:
         if path.exists() and not path.read_text(errors="replace").startswith(haproxy.MARK):
             raise ConfigError(

@@ -33,11 +33,9 @@ FLAGS = f"""
 --consent FILE        recording of the sentence that the server may ask for
 """
 POLL_S = 1.0
-"""Seconds between two looks at the work."""
 
 
 def add_parsers(commands: Subparsers) -> None:
-    """Add the commands to those of `conch voices`."""
     fit = add_command(
         commands,
         "fit",
@@ -87,7 +85,6 @@ def run_fit(args: argparse.Namespace) -> int:
 
 
 def _watched(client: "Client", name: str) -> FittedVoice:
-    """Return a voice once its work is over, and show how far it is until then."""
     from tqdm import tqdm
 
     voice = client.fitted_voice(name)
@@ -107,7 +104,6 @@ def _watched(client: "Client", name: str) -> FittedVoice:
 
 
 def summary(voice: FittedVoice) -> str:
-    """Return how good a voice is, in a line."""
     if voice.similarity is None:
         return "waits for its turn" if voice.status == "queued" else "begins"
     wer = "" if voice.wer is None else f", WER {voice.wer:g} %"
@@ -148,6 +144,5 @@ def _client(args: argparse.Namespace) -> "Iterator[Client]":
 
 
 def lines_of(voices: Sequence[FittedVoice]) -> Iterator[str]:
-    """Yield what a list says of fitted voices."""
     for voice in voices:
         yield f"{voice.name:12} {'fitted':6} {voice.error or summary(voice)}"

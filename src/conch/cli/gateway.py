@@ -84,7 +84,6 @@ def address(text: str) -> tuple[str, int]:
 
 
 def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:
-    """Add the flags of a gateway; `flags` are the names of the one for its address."""
     group = parser.add_argument_group("gateway", "The one port that may be public.")
     group.add_argument(
         *flags,
@@ -137,7 +136,6 @@ def _languages(text: str) -> tuple[str, ...]:
 
 
 def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
-    """Return the configuration that the flags give, with the default server."""
     from conch.gateway import GatewayConfig
     from conch.gateway.keys import default_keys_file
     from conch.gateway.models import PATHS

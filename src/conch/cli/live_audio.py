@@ -32,7 +32,6 @@ class AudioSource:
     """Chunks of audio, each as soon as it is available."""
 
     sample_rate: int
-    """Hz."""
     chunks: Chunks
     """Mono, float32 or int16 `[samples]`."""
 
@@ -52,9 +51,9 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> AudioSource:
 
 
 def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> AudioSource:
-    """Return the chunks of standard input, each as soon as it is available, or raise an AudioError.
+    """Return the chunks of standard input, each as soon as it is available.
 
-    `sample_rate`, in Hz, is that of raw 16-bit little-endian samples; a container has its own. With
+    `sample_rate` is that of raw 16-bit little-endian samples; a container has its own. With
     `is_raw`, any input is read as raw samples.
     """
     # Not the reader of sys.stdin: Python cannot end while a thread waits in that one.
@@ -109,7 +108,6 @@ def _paced(chunks: Iterable[Samples], sample_rate: int, speed: float) -> Iterato
 
 
 def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chunks:
-    """Yield chunks of raw samples, of at most `size` bytes."""
     frame = 2 * channels
     held = first
     while True:
@@ -148,10 +146,7 @@ def _with_pauses(chunks: Chunks) -> Chunks:
 
 
 def of_microphone(sample_rate: int, chunk_ms: int) -> AudioSource:
-    """Return the audio of the default microphone, until interrupted.
-
-    An AudioError says that a library is missing or, while chunks are read, the microphone.
-    """
+    """Return the audio of the default microphone, until interrupted."""
     try:
         import sounddevice
     except ImportError:

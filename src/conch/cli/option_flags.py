@@ -24,10 +24,7 @@ def add_option_flags(
     known: Iterable["Field[Any]"] | None = None,
     title: str = "recognition options",
 ) -> None:
-    """Add a flag for every known option, by default those of recognition.
-
-    One that is not given is missing in the namespace.
-    """
+    """Add a flag for every known option; one that is not given is missing in the namespace."""
     group = parser.add_argument_group(
         title, "An option that is not given has the server's default."
     )
@@ -42,10 +39,7 @@ def add_option_flags(
 def given_options(
     args: argparse.Namespace, known: Iterable["Field[Any]"] | None = None
 ) -> dict[str, Any]:
-    """Return the options whose flags were given; those of recognition if none are `known`.
-
-    With known speakers, speakers are told apart.
-    """
+    """Return the options whose flags were given; with known speakers, speakers are told apart."""
     names = all_options() if known is None else [item.name for item in known]
     given = {name: getattr(args, name) for name in names if name in args}
     return {"speakers": "auto", **given} if "known_speakers" in given else given
@@ -89,7 +83,6 @@ _OTHERWISE: Mapping[str, Mapping[str, Any]] = {
         "that is nearest to it, in place of --voice",
     },
 }
-"""Flags that take other words than the option."""
 
 
 def _settings(item: "Field[Any]") -> dict[str, Any]:

@@ -110,7 +110,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def list_voices(args: argparse.Namespace) -> int:
-    """Print a line for each voice, with what brings it to this machine if it is not there."""
     if args.piper and args.url:
         raise UsageError("--piper lists voices of this machine, and --url those of a gateway")
     if args.url:
@@ -135,15 +134,11 @@ def list_voices(args: argparse.Namespace) -> int:
 
 
 def line_of(voice: Voice | AddedVoice) -> str:
-    """Return what a list says of a voice."""
     return f"{voice.name:12} {voice.language:6} {voice.description}"
 
 
 def added_by(folder: str | None) -> Sequence[AddedVoice]:
-    """Let this process know the voices of Piper in a folder, and return them; none without one.
-
-    Raise a ConfigError if one is incomplete, or there is none.
-    """
+    """Let this process know the voices of Piper in a folder, and return them; none without one."""
     if not folder:
         return ()
     from conch.catalogue.models import KINDS, checked, find
@@ -155,7 +150,6 @@ def added_by(folder: str | None) -> Sequence[AddedVoice]:
 
 
 def run_like(args: argparse.Namespace) -> int:
-    """Print the voice for a recording, and how similar both sound."""
     if args.piper:
         raise UsageError("like mixes Kokoro's voices: leave out --piper")
     options = SynthesisOptions(reference=args.reference)
@@ -221,7 +215,6 @@ def texts_of_stdin() -> Iterator[str]:
 def speech(
     client: Client, endpoint: Endpoint, text: str | Iterator[str], options: dict[str, Any]
 ) -> Generator[Speech, None, None]:
-    """Yield the audio of a text as it comes; over http:// of a Triton all at once."""
     if has_streams(endpoint):
         yield from client.synthesize_stream(text, **options)
     else:
@@ -229,7 +222,6 @@ def speech(
 
 
 def written(pieces: Iterable[Speech], file: IO[bytes], *, is_wav: bool = False) -> Speech:
-    """Write the audio of pieces, each at once; return the last one."""
     for piece in pieces:
         if is_wav:
             file.write(wav_header(piece.spoken.sample_rate))
@@ -269,7 +261,6 @@ def played(pieces: Iterator[Speech], player: str) -> Speech:
 
 
 def installed_player() -> str:
-    """Return a program that plays sound, or raise a UsageError if there is none."""
     for name in PLAYERS:
         if path := shutil.which(name):
             return path

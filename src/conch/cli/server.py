@@ -43,19 +43,17 @@ DEFAULT_WEIGHTS: Mapping[str, str] = MappingProxyType({})
 
 
 def add_server_flags(parser: "argparse._ActionsContainer") -> None:
-    """Add the address of a server, what goes with every request, and the weights of a new one."""
     add_flags(parser, URL + HEADERS + WEIGHTS, **NO_WEIGHTS)
 
 
 def weights_of(args: argparse.Namespace) -> dict[str, str]:
-    """Return the weights that flags choose, by kind."""
     return {name: model for name in KINDS if (model := getattr(args, name, ""))}
 
 
 def headers_of(args: argparse.Namespace) -> dict[str, str]:
     """Return the headers of every request, with the key; trust the certificates of `--ca-cert`.
 
-    Raise a UsageError if a header is wrong. The message repeats none, as it may be secret.
+    An error repeats no header, as it may be secret.
     """
     if args.ca_cert:
         # Every client of the command takes it from there.
@@ -73,10 +71,7 @@ def headers_of(args: argparse.Namespace) -> dict[str, str]:
 
 
 def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers of every request, with the key, and the weights that flags choose.
-
-    Raise a UsageError if a header is wrong, or there are weights and --url.
-    """
+    """Return the headers of every request, and the weights that flags choose without --url."""
     headers, weights = headers_of(args), weights_of(args)
     if weights and args.url:
         flag = KINDS[next(iter(weights))].flag
@@ -88,7 +83,6 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
 
 
 def with_options_of_formats(formats: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `with_options_of` formats; its errors are those of usage."""
     try:
         return with_options_of(formats, given)
     except OptionError as error:
@@ -160,7 +154,6 @@ def server_that_fits(url: str | None) -> AbstractContextManager[str]:
 
 
 def _flag_for(model: str) -> str:
-    """Return how a server for one command takes a model; empty if it is none."""
     try:
         kind, folder, _ = detect(model)
     except ConfigError:
@@ -200,7 +193,7 @@ def config_for(
     """Return the settings of a server for one command, with the weights found; see `server_url`.
 
     What has no weights here is left out: another decoder takes its place, and the n-gram rescorer
-    that of the neural one. Raise a ConfigError if chosen weights are missing or incomplete.
+    that of the neural one.
     """
     from conch.launcher import ServerConfig, shipped_repositories, without_weights
 

@@ -41,8 +41,6 @@ EXIT_MARGIN_S = 2.0
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """How to run one `tritonserver`."""
-
     model_repositories: Iterable[str | Path] = field(default_factory=shipped_repositories)
     """Folders of models; a model's name must be unique across all of them."""
     model_config: str = ""
@@ -81,7 +79,6 @@ class ServerConfig:
     tritonserver: str | Path | None = None
     """Path of the server's binary; None searches PATH, then the nvidia-pytriton wheel."""
     startup_timeout_s: float = 120.0
-    """Seconds for all models to load."""
     warm_up: bool = False
     """Whether the server counts as ready only after each component of `speech` has answered."""
     stop_timeout_s: float = 30.0
@@ -141,7 +138,6 @@ class ServerConfig:
 
     @property
     def level(self) -> int:
-        """`log_level` as a number of the logging module."""
         return int(logging.getLevelName(self.log_level.upper()))
 
 

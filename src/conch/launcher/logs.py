@@ -66,7 +66,6 @@ class LogLine:
     """One message of the server, or one line that a model printed."""
 
     level: int
-    """A level of the logging module."""
 
     message: str
 
@@ -81,7 +80,6 @@ class LogParser:
         self._has_failed = False
 
     def parse(self, line: str) -> LogLine | None:
-        """Return the message of a line, None for an empty one."""
         match = _HEADER.fullmatch(line)
         if match is None:
             return self._parse_rest(line)
@@ -130,12 +128,10 @@ class LogReader:
         self._thread.start()
 
     def lines(self) -> list[LogLine]:
-        """Return the latest lines of every level, oldest first."""
         with self._lock:
             return list(self._lines)
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the end of the output and close it."""
         self._thread.join(timeout_s)
         if not self._thread.is_alive():
             self._stream.close()
@@ -164,7 +160,6 @@ class LogReader:
 
 
 def tail(lines: Iterable[LogLine], count: int) -> str:
-    """Return the last `count` lines as text, without tables and those of the access log."""
     kept = [
         line.message
         for line in lines
@@ -174,7 +169,6 @@ def tail(lines: Iterable[LogLine], count: int) -> str:
 
 
 def lost_port_race(lines: Sequence[LogLine]) -> bool:
-    """Report whether another program took a port between its choice and the server's start."""
     return any("already in use" in line.message for line in lines)
 
 
@@ -190,7 +184,6 @@ def stub_failure(lines: Sequence[LogLine]) -> str | None:
 
 
 def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
-    """Return the reason, by name, of each model that did not load."""
     failures: dict[str, str] = {}
     for line in lines:
         for pattern in _MODEL_FAILURES:
@@ -200,7 +193,6 @@ def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
 
 
 def models_loading(lines: Sequence[LogLine]) -> list[str]:
-    """Return the names of the models that have begun to load but not finished."""
     pending: dict[str, None] = {}
     for line in lines:
         if match := _LOADING.fullmatch(line.message):
@@ -250,7 +242,6 @@ def describe_exit(returncode: int | None) -> str:
 
 
 def _detailed(reason: str, lines: Sequence[LogLine]) -> str:
-    """Return a reason with the detail that Triton logs on another line."""
     if "text proto" in reason:
         for line in lines:
             if match := _PROTOBUF.match(line.message):

@@ -9,7 +9,6 @@ import conch
 from conch.wire.errors import ServerError
 
 NAMES = ("bls_models", "component_models")
-"""Folders of the shipped model repositories."""
 
 
 def shipped_repositories() -> tuple[Path, ...]:
@@ -41,7 +40,6 @@ def check_repository(path: Path) -> None:
 
 
 def model_names(repositories: Iterable[Path]) -> tuple[str, ...]:
-    """Return the sorted names of the models in the repositories."""
     return tuple(
         sorted(entry.name for path in repositories for entry in path.iterdir() if entry.is_dir())
     )
