@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -23,16 +23,13 @@ if TYPE_CHECKING:
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-@contextmanager
 def server_of(
     url: str | None, weights: Mapping[str, str] = MappingProxyType({}), *, is_grpc: bool = False
-) -> Iterator[tuple[str, "MemorySampler | None"]]:
+) -> AbstractContextManager[tuple[str, "MemorySampler | None"]]:
     """Yield the address of a running server, or of a new one (HTTP or gRPC) with its memory."""
     if url is not None:
-        yield url, None
-        return
-    with own_server(weights=weights, is_grpc=is_grpc) as started:
-        yield started
+        return nullcontext((url, None))
+    return own_server(weights=weights, is_grpc=is_grpc)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ speech counts.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,7 @@ class SpeakerErrors:
         return missed, false, confused
 
     def __add__(self, other: "SpeakerErrors") -> "SpeakerErrors":
-        return SpeakerErrors(
-            self.spoken_s + other.spoken_s,
-            self.missed_s + other.missed_s,
-            self.false_s + other.false_s,
-            self.confused_s + other.confused_s,
-        )
+        return SpeakerErrors(*map(add, astuple(self), astuple(other)))
 
 
 NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)

@@ -15,11 +15,6 @@ from conch.packaged import install
 from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
-QUANTIZATIONS = (
-    *("float16", "int8", "int8_float16", "int8_float32", "int8_bfloat16", "int16", "bfloat16"),
-    "float32",
-)
-"""CTranslate2's types of stored weights; it converts them to its compute type on loading."""
 _HALF = ("float16", "int8_float16")
 """Types for which CTranslate2's own command reads the weights as 16 bits, in half the memory."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")

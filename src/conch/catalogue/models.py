@@ -177,11 +177,7 @@ def _with_folder(wrong: str, folder: Path | None) -> str:
 
 
 def names(kind: ModelKind) -> list[str]:
-    return [*known_models(kind), *own_names()]
-
-
-def own_names() -> list[str]:
-    return [path.name for path in _own()]
+    return [*known_models(kind), *(path.name for path in _own())]
 
 
 def _own() -> list[Path]:
@@ -281,7 +277,9 @@ def _inside(folder: Path) -> Iterator[str]:
 
 
 def _hint(name: str) -> str:
-    if close := difflib.get_close_matches(name, [*KNOWN_MODELS, *own_names()], n=1):
+    if close := difflib.get_close_matches(
+        name, [*KNOWN_MODELS, *(path.name for path in _own())], n=1
+    ):
         return f"; did you mean {close[0]}?"
     if "whisper" in name.lower() and name.count("/") < 2:
         hub = name if "/" in name else f"openai/{name}"

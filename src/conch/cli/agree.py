@@ -248,9 +248,7 @@ def _write(
 
 class _LabelBar(FileBar):
     def __init__(self, rule: "LabelFilter") -> None:
-        from conch.bulk.inputs import left_out_text
-
-        super().__init__("agree", "--rejected", left_out_text)
+        super().__init__("agree", "--rejected")
         self._rule = rule
         self._kept_s = 0.0
 

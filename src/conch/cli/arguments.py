@@ -14,6 +14,7 @@ from conch.wire.hosts import is_address
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The group of a parser that commands are added to."""
+MAX_PORT = 65_535
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 
 _FLAG = re.compile(r"^(-\S+)(?: (\S.*?))?  +(\S.*(?:\n .*)*)$", re.MULTILINE)
@@ -123,13 +124,16 @@ def output(text: str) -> Path:
     return path
 
 
-def host_and_port(text: str) -> tuple[str, str]:
+def address(text: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`, `:PORT` or `PORT`; the default host is the loopback."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if ":" in host and not is_address(host):
         raise argparse.ArgumentTypeError(f"HOST:PORT, as [::1]:9000; got {text!r}")
-    return host, port
+    if not port.isdecimal() or int(port) > MAX_PORT:
+        takes = f"HOST:PORT, with a port from 0 to {MAX_PORT}"
+        raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
+    return host, int(port)
 
 
 def interrupt_on_sigterm() -> None:

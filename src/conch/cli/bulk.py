@@ -171,9 +171,7 @@ def _job(args: argparse.Namespace) -> "Job":
 
 class _ShardBar(FileBar):
     def __init__(self, job: "Job") -> None:
-        from conch.bulk.inputs import left_out_text
-
-        super().__init__("bulk", "the shards", left_out_text)
+        super().__init__("bulk", "the shards")
         self._job = job
 
     def begun(self, files: int, before: Sequence["ShardOutcome"]) -> None:

@@ -12,7 +12,7 @@ from conch.cli.arguments import (
     UsageError,
     add_command,
     add_flags,
-    host_and_port,
+    address,
     number,
     output,
     whole,
@@ -67,8 +67,8 @@ _port = whole(1, haproxy.MAX_PORT)
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, port = host_and_port(text)
-    return _host(host), _port(port)
+    host, port = address(text)
+    return _host(host), _port(str(port))
 
 
 def _word(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers, add_command, add_flags, host_and_port, number, positive
+from conch.cli.arguments import Subparsers, add_command, add_flags, address, number, positive
 from conch.cli.logs import add_log_flags, announce, with_log
 from conch.wire.errors import ConfigError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from conch.gateway import GatewayConfig
 
 DEFAULT_ADDRESS = "127.0.0.1:9000"
-MAX_PORT = 65_535
 FLAGS = """
 --keys FILE                  API keys, as `conch gateway keys` writes them (default: its file, if
                              it exists)
@@ -71,16 +70,6 @@ KEY_FLAGS = """
 --audio-s-per-minute S   seconds of audio, of files and live sessions (default: no limit)
 --streams N              live sessions at once (no limit)
 """
-
-
-def address(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`."""
-    host, port = host_and_port(text)
-    if not port.isdecimal() or int(port) > MAX_PORT:
-        raise argparse.ArgumentTypeError(
-            f"HOST:PORT, with a port from 0 to {MAX_PORT}; got {text!r}"
-        )
-    return host, int(port)
 
 
 def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:

@@ -71,22 +71,15 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
     if pipe.seekable() and pipe.tell() == len(first):
         decoded = AudioFile(pipe, "stdin")
     else:
-        decoded = AudioFile(_Pipe(first, pipe), "stdin", container=container)
+
+        def read(offset: int, size: int) -> bytes:
+            nonlocal first
+            data, first = first[:size], first[size:]
+            return data or pipe.read1(size)
+
+        decoded = AudioFile(read, "stdin", container=container)
     size = decoded.sample_rate * chunk_ms // 1000
     return AudioSource(decoded.sample_rate, _with_pauses(cut_to_blocks(_mono(decoded), size)))
-
-
-class _Pipe:
-    """Returns the bytes already read, then those of a pipe as they come."""
-
-    def __init__(self, first: bytes, pipe: io.BufferedReader) -> None:
-        self._first, self._pipe = first, pipe
-
-    def __call__(self, offset: int, size: int) -> bytes:
-        if self._first:
-            data, self._first = self._first[:size], self._first[size:]
-            return data
-        return self._pipe.read1(size)
 
 
 def _mono(decoded: AudioFile) -> Iterator[Samples]:

@@ -71,7 +71,7 @@ def headers_of(args: argparse.Namespace) -> dict[str, str]:
 
 
 def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers of every request, and the weights that flags choose without --url."""
+    """Return the headers of every request, and the weights of a server that this command starts."""
     headers, weights = headers_of(args), weights_of(args)
     if weights and args.url:
         flag = KINDS[next(iter(weights))].flag

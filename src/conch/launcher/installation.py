@@ -140,12 +140,6 @@ def _version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def python_library_directories() -> list[Path]:
-    """Return the folders that may hold this interpreter's libpython, likeliest first."""
-    folders = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
-    return [Path(folder) for folder in dict.fromkeys(folders) if folder]
-
-
 def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
     """Return the file that the system's loader takes for each library, None for a missing one."""
     try:
@@ -192,7 +186,8 @@ def server_environment(
     if stub is None:
         return environment
     libpython = libpython or LIBPYTHON
-    candidates = python_library_directories() if directories is None else directories
+    likely = (sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib"))
+    candidates = directories or [Path(folder) for folder in dict.fromkeys(likely) if folder]
     libraries = trace_libraries(stub, environment)
     own = next((path for path in candidates if (path / libpython).is_file()), None)
     seen = libraries.get(libpython)

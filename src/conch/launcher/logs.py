@@ -80,17 +80,9 @@ class LogParser:
         self._has_failed = False
 
     def parse(self, line: str) -> LogLine | None:
-        match = _HEADER.fullmatch(line)
-        if match is None:
-            return self._parse_rest(line)
-        level = _LEVELS[match[1]]
-        message = unquote(match["message"])
-        if not message.strip():
-            return None
-        message = message.strip()
-        return LogLine(_calmed(message, level), message, match["source"])
-
-    def _parse_rest(self, line: str) -> LogLine | None:
+        if match := _HEADER.fullmatch(line):
+            message, level = unquote(match["message"]).strip(), _LEVELS[match[1]]
+            return LogLine(_calmed(message, level), message, match["source"]) if message else None
         if not line.strip():
             return None
         self._has_failed |= line.startswith(_END)
