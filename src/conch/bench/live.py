@@ -2,8 +2,7 @@
 
 Each stream is a sequence of utterances with pauses between them. A chunk is due when its last
 sample would have been spoken. It is sent then, or as soon as the chunk before it is answered. Its
-latency counts from when it was due, so a server that falls behind cannot hide it. The report is one
-JSON object, `LiveReport`. The header and the largest run that kept up are at its top level as well.
+latency counts from when it was due, so a server that falls behind cannot hide it.
 """
 
 import asyncio

@@ -1,8 +1,4 @@
-"""`conch bench offline`: whole recordings, in a closed loop or paced, against a running server.
-
-The report is one JSON object, `OfflineReport`; `conch bench offline --json FILE` writes it. The
-header and the first run are at its top level as well.
-"""
+"""`conch bench offline`: whole recordings, in a closed loop or paced, against a running server."""
 
 import asyncio
 import sys

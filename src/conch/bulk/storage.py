@@ -87,11 +87,11 @@ def reason(error: Exception) -> str:
 
 
 @contextmanager
-def storage_errors(what: str) -> Iterator[None]:
-    """Turn every exception of a file system into a BulkError that begins with `what`."""
+def storage_errors(what: str, *passing: type[Exception]) -> Iterator[None]:
+    """Turn other exceptions of a file system into a BulkError that begins with `what`."""
     try:
         yield
-    except BulkError:
+    except (BulkError, *passing):
         raise
     # The packages behind fsspec (botocore, paramiko, ...) share no base of their exceptions.
     except Exception as error:
@@ -120,12 +120,11 @@ class Output:
 
     def names(self, folder: str = "") -> list[str]:
         """Return the sorted names of the files directly in a folder; none if it is missing."""
-        with storage_errors(f"cannot read {self.path(folder)}"):
+        paths: list[str] = []
+        errors = storage_errors(f"cannot read {self.path(folder)}")
+        with errors, contextlib.suppress(FileNotFoundError):
             self._system.invalidate_cache()
-            try:
-                paths = self._system.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
-            except FileNotFoundError:
-                return []
+            paths = self._system.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
         leaves = [str(path).rstrip("/").rpartition("/")[2] for path in paths]
         return sorted(leaf for leaf in leaves if leaf and MAKING not in leaf)
 
@@ -136,13 +135,8 @@ class Output:
 
     def read(self, name: str) -> bytes:
         """Return a file's content, or raise a FileNotFoundError."""
-        try:
-            with storage_errors(f"cannot read {self.path(name)}"):
-                return bytes(self._system.cat_file(f"{self._root}/{name}"))
-        except BulkError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
-                raise error.__cause__ from None
-            raise
+        with storage_errors(f"cannot read {self.path(name)}", FileNotFoundError):
+            return bytes(self._system.cat_file(f"{self._root}/{name}"))
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file whole: no reader sees a part of it, whatever is killed meanwhile."""

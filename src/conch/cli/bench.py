@@ -217,7 +217,6 @@ def presets(text: str) -> list[str]:
 
 def run_offline(args: argparse.Namespace) -> int:
     served = served_by(args)
-    # Imported here, so that `conch --help` does not wait for numpy and the clients.
     from conch.bench import offline
 
     report = offline.run(settings_of(offline.OfflineBenchmark, args, **served, **loads_of(args, 1)))
@@ -296,7 +295,6 @@ def add_input(parser: argparse.ArgumentParser, more: str = "", **values: Any) ->
 
 
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    # Imported here, so that `conch --help` does not wait for the client.
     from conch.cli.option_flags import parse_options
 
     try:

@@ -65,6 +65,7 @@ examples:
   conch gateway keys remove anna
 """
 SERVERS = "--url URL...  gRPC address of a server (default: grpc://127.0.0.1:8001)"
+KEYS_FILE = "--keys FILE  file (default: ~/.config/conch/gateway-keys.json)"
 KEY_FLAGS = """
 --requests-per-minute N  default: no limit
 --audio-s-per-minute S   seconds of audio, of files and live sessions (default: no limit)
@@ -188,14 +189,8 @@ def add_parser(subparsers: Subparsers) -> None:
     remove.add_argument("name", metavar="NAME", help="name of the key")
     every = add_command(actions, "list", list_keys, help="list the names and limits of all keys")
     for action in (add, remove, every):
-        action.add_argument(
-            "--keys",
-            type=Path,
-            # A default would hide the value of `conch gateway --keys FILE keys …`.
-            default=argparse.SUPPRESS,
-            metavar="FILE",
-            help="file (default: ~/.config/conch/gateway-keys.json)",
-        )
+        # A default would hide the value of `conch gateway --keys FILE keys …`.
+        add_flags(action, KEYS_FILE, keys=(Path, argparse.SUPPRESS))
 
 
 def _name(text: str) -> str:

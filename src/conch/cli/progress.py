@@ -35,7 +35,6 @@ class Progress:
     def __init__(
         self, names: Sequence[str], stdin: bytes, *, can_stream: bool, is_text_shown: bool
     ) -> None:
-        # Imported here, so that `conch --help` does not wait for it.
         from tqdm import tqdm
 
         # Only if it is shown: finding the length of an mp3 means reading all of it.
@@ -161,7 +160,6 @@ class FileBar:
         """Show the bar of `files`, of which `before` were done by an earlier run."""
         if before:
             print(f"conch: {before} of {files} files were done before", file=sys.stderr)
-        # Imported here, so that `conch --help` does not wait for it.
         from tqdm import tqdm
 
         self._started = time.monotonic()

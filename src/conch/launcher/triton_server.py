@@ -103,13 +103,6 @@ class TritonServer:
         if process := self._process:  # a thread that restarts the server may clear it meanwhile
             process.kill()
 
-    def wait(self, timeout_s: float | None = None) -> int | None:
-        """Return the exit status of the server once it has ended, None after `timeout_s`."""
-        try:
-            return self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
-
     def keep_serving(self, ended: threading.Event | None = None) -> None:
         """Watch the server: heal models whose processes die or freeze, and start it again.
 
