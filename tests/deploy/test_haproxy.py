@@ -97,7 +97,7 @@ def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, refus
         (["--server", "a", "--gateway", "9"], None),
         (
             ["--server", "a", "--gateway", "a:x"],
-            "argument --gateway: a whole number from 1 to 65535",
+            "argument --gateway: HOST:PORT, with a port from 1 to 65535",
         ),
         (["--server", "a", "--http-port", "0"], "argument --http-port: a whole number from 1 to"),
         (["--server", "a", "--stats-port", "8001"], "--grpc-port and --stats-port are both 8001"),

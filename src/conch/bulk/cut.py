@@ -69,11 +69,8 @@ def is_cuttable(options: RecognitionOptions) -> bool:
 def cut(
     data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float
 ) -> CutRecording:
-    """Return where to cut a recording for which `is_cuttable`; without a good pause it stays whole.
-
-    Pieces are a little longer than `piece_s` seconds.
-    """
-    recording = _opened(data, options)
+    """Return where to cut a recording that `is_cuttable`; without a good pause it stays whole."""
+    recording = recording_of(data, options)
     pieces: list[RequestPiece] = []
     for number, blocks in recording.channels.items():
         rules = segment_rules(options)
@@ -86,7 +83,7 @@ def audio_of(
     data: bytes, options: RecognitionOptions, pieces: Sequence[RequestPiece]
 ) -> Iterator[tuple[RequestPiece, FloatArray]]:
     """Yield the samples of pieces, each channel's in order of time, as the server decodes them."""
-    recording = _opened(data, options)
+    recording = recording_of(data, options)
     for number, blocks in recording.channels.items():
         wanted = [piece for piece in pieces if piece.channel == number]
         held, start = np.zeros(0, np.float32), 0
@@ -129,12 +126,7 @@ def joined(cut: CutRecording, parts: Sequence[Transcript], nbest: int) -> Transc
     )
 
 
-def length_s(data: bytes) -> float:
-    """Return a recording's seconds, by its header or bytes; raise an AudioError if unreadable."""
-    return file_recording(data, MAX_HOURS * 3600.0).length_s
-
-
-def _opened(data: bytes, options: RecognitionOptions) -> Recording:
+def recording_of(data: bytes, options: RecognitionOptions) -> Recording:
     return file_recording(data, MAX_HOURS * 3600.0, options.channels)
 
 

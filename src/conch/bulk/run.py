@@ -58,10 +58,7 @@ def run(
     ray_address: str | None = None,
     files_per_shard: int | None = None,
 ) -> list[ShardOutcome]:
-    """Transcribe the missing shards; return the outcomes of all shards.
-
-    After an error finished work is kept, and the same call continues.
-    """
+    """Transcribe the missing shards; return the outcomes of all shards."""
     sources, output = sources_of(inputs, left_out=events.left_out), Output(job.out)
     output.make()
     with locked(output) as run_id:

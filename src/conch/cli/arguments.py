@@ -124,14 +124,14 @@ def output(text: str) -> Path:
     return path
 
 
-def address(text: str) -> tuple[str, int]:
+def address(text: str, least: int = 0) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`, `:PORT` or `PORT`; the default host is the loopback."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if ":" in host and not is_address(host):
         raise argparse.ArgumentTypeError(f"HOST:PORT, as [::1]:9000; got {text!r}")
-    if not port.isdecimal() or int(port) > MAX_PORT:
-        takes = f"HOST:PORT, with a port from 0 to {MAX_PORT}"
+    if not port.isdecimal() or not least <= int(port) <= MAX_PORT:
+        takes = f"HOST:PORT, with a port from {least} to {MAX_PORT}"
         raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
     return host, int(port)
 

@@ -46,10 +46,6 @@ URL = """
 --url URL  host:port, http:// or grpc:// of a running server, or of a gateway; without it, the
            benchmark starts one and measures its memory
 """
-FIND_LARGEST = """
---find-largest  then find the largest number of streams that the server keeps up with: p99 of the
-                chunk latency is below the chunk's length
-"""
 OUTPUT = """
 --json FILE      every figure
 --markdown FILE  the table
@@ -114,14 +110,12 @@ ACCURACY = """
 """
 CLIENTS = """
 --concurrency N[,N…]...  concurrent clients; several numbers make one run each (default: 1)
+--warmup N=8             uncounted requests before each run
 """
 SPEAKING_CLIENTS = "--concurrency N[,N…]...  concurrent clients (default: 1,8)"
 RATE = """
 --rate R[,R…]...  requests per second at random times (a Poisson process); latency counts from when
                   each request was due; several numbers make one run each
-"""
-WARMUP = """
---warmup N=8  uncounted requests before each run
 """
 STREAMS = """
 --streams N[,N…]...  concurrent streams; several numbers make one run each (default: 8)
@@ -129,6 +123,8 @@ STREAMS = """
 --seconds N=60    seconds of audio of a stream
 --pause N=1.5     seconds of silence between the utterances of a stream
 --warmup N=5      uncounted seconds of the same streams before each run
+--find-largest    then find the largest number of streams that the server keeps up with: p99 of the
+                  chunk latency is below the chunk's length
 """
 
 
@@ -199,7 +195,7 @@ def add_streams(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how")
     pause = number("seconds above 0", lambda seconds: 0 < seconds < math.inf)
     whole = {"chunk_ms": positive, "seconds": positive}
-    add_flags(how, STREAMS + FIND_LARGEST, streams=counts, pause=pause, warmup=from_0, **whole)
+    add_flags(how, STREAMS, streams=counts, pause=pause, warmup=from_0, **whole)
     add_server(how)
 
 
@@ -308,7 +304,7 @@ def add_server(how: "argparse._ArgumentGroup") -> None:
 
 
 def add_offered(how: "argparse._ArgumentGroup") -> None:
-    add_flags(how, CLIENTS + RATE + WARMUP, concurrency=counts, rate=rates, warmup=count)
+    add_flags(how, CLIENTS + RATE, concurrency=counts, rate=rates, warmup=count)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

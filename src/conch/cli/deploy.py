@@ -67,8 +67,8 @@ _port = whole(1, haproxy.MAX_PORT)
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, port = address(text)
-    return _host(host), _port(str(port))
+    host, port = address(text, least=1)
+    return _host(host), port
 
 
 def _word(text: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, whole
-from conch.cli.server import HEADERS, URL, headers_of, server_that_fits
+from conch.cli.server import BEFORE, HEADERS, URL, headers_of, server_that_fits
 from conch.fitted_voices import LEAST_MINUTES, MINUTES, MOST_MINUTES, NAME, TAKES_NAME, FittedVoice
 from conch.wire.errors import ConchError
 
@@ -50,12 +50,10 @@ def add_parsers(commands: Subparsers) -> None:
     add_flags(fit, FLAGS, minutes=whole(LEAST_MINUTES, MOST_MINUTES))
     stop = add_command(commands, "stop", run_stop, help="end the work on a voice, and keep it")
     remove = add_command(commands, "remove", run_remove, help="delete a fitted voice")
-    # What stands in front of the command holds.
-    before = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
     for parser in (stop, remove):
         parser.add_argument("name", type=_name, metavar="NAME", help="a fitted voice")
     for parser in (fit, stop, remove):
-        add_flags(parser, URL + HEADERS, **before)
+        add_flags(parser, URL + HEADERS, **BEFORE)
 
 
 def _name(text: str) -> str:

@@ -19,7 +19,7 @@ from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli import fit
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
-from conch.cli.server import HEADERS, URL, headers_of, server_for_voice
+from conch.cli.server import BEFORE, HEADERS, URL, headers_of, server_for_voice
 from conch.client import Client, Speech
 from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Address, Endpoint
@@ -104,9 +104,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="a recording of 3 to 20 s, or a voice of conch speakers add",
     )
     fit.add_parsers(commands)
-    # What stands in front of the command holds.
-    before = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
-    add_flags(like, URL + HEADERS, **before)
+    add_flags(like, URL + HEADERS, **BEFORE)
 
 
 def list_voices(args: argparse.Namespace) -> int:

@@ -35,6 +35,8 @@ HEADERS = """
                            variable CONCH_CA_CERT does the same
 --header 'NAME: VALUE'...  a header of every request, for a proxy
 """
+BEFORE = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
+"""Types of flags of a command below another one: what stands in front of the command holds."""
 _CHOSEN = [kind for kind in KINDS.values() if kind.help]
 WEIGHTS = "".join(f"\n{kind.flag} {kind.value}  {kind.help}" for kind in _CHOSEN) + "\n"
 NO_WEIGHTS = {kind.name: "" for kind in _CHOSEN}

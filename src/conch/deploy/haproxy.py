@@ -106,10 +106,7 @@ class _At(Template):
 
 
 def haproxy_config(servers: Sequence[BackendServer], router: Router, command: str) -> str:
-    """Return the text of a configuration for at least one server, without `duplicates`.
-
-    `command` is the command line that made it, for its first lines.
-    """
+    """Return a configuration for servers without `duplicates`, as `command` has made it."""
     tls = f" ssl crt {router.tls_cert} alpn " if router.tls_cert else ""
     # Of Triton's ports, where the process of a reload listens too.
     for_others = "" if is_loopback(router.host) else tls

@@ -71,11 +71,9 @@ class ServerConfig:
     host: str = "127.0.0.1"
     """Address or name that the three ports listen on; 0.0.0.0 for every interface."""
     http_port: int = 0
-    """Port of the HTTP service; 0 takes any free port."""
     grpc_port: int = 0
-    """Port of the gRPC service; 0 takes any free port."""
     metrics_port: int = 0
-    """Port of the Prometheus metrics; 0 takes any free port."""
+    """Port of the Prometheus metrics; 0 takes any free port, as of the services before."""
     tritonserver: str | Path | None = None
     """Path of the server's binary; None searches PATH, then the nvidia-pytriton wheel."""
     startup_timeout_s: float = 120.0

@@ -70,10 +70,7 @@ def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
 
 
 def served_config(model: Path, model_config: str) -> Path | None:
-    """Return the config that a server takes for a model's folder; None if there is none.
-
-    That is `configs/NAME.pbtxt`, with NAME from `model_config`, where there is one.
-    """
+    """Return the config that a server takes for a model's folder; None if there is none."""
     paths = [model / "config.pbtxt"]
     if model_config:
         paths.insert(0, model / "configs" / f"{model_config}.pbtxt")

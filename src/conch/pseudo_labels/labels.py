@@ -56,10 +56,7 @@ def sources_to_label(
     limit: int | None = None,
     left_out: Counter[str] | None = None,
 ) -> list[Source]:
-    """Return the recordings of `sources_of`, those of manifests with the `wanted` values.
-
-    All are files on this machine.
-    """
+    """Return the recordings of `sources_of`, those of manifests with the `wanted` values."""
     values = {key: value for key, value in wanted.items() if value}
     sources = sources_of(names, keeps_columns=True, left_out=left_out)
     for source in sources:
