@@ -264,10 +264,8 @@ class LiveRun:
     cpu_ms_per_chunk: float | None
     """CPU of the server's processes; None for a server that the benchmark did not start."""
     cpu_s_per_audio_s: float | None
-    """CPU of the server's processes, in seconds per second of audio."""
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run. See
-    `conch.bench.memory`. None for a server that the benchmark did not start."""
+    """None for a server that the benchmark did not start; see `conch.bench.memory`."""
     chunks: int
     audio_s: float
     errors: int

@@ -9,7 +9,8 @@ table.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -87,15 +88,7 @@ def process_tree(root: int) -> list[int]:
 
 def cpu_by_process(root: int) -> dict[str, float]:
     """Return the CPU seconds of the living descendants of a process, by name."""
-    used: dict[str, float] = {}
-    for pid in process_tree(root)[1:]:
-        try:
-            process = psutil.Process(pid)
-            times, name = process.cpu_times(), _name(process)
-        except psutil.Error:
-            continue  # it has ended
-        used[name] = used.get(name, 0.0) + times.user + times.system
-    return used
+    return _by_process(process_tree(root)[1:], lambda process: sum(process.cpu_times()[:2]))
 
 
 def cpu_since(root: int, before: Mapping[str, float]) -> dict[str, float]:
@@ -105,15 +98,21 @@ def cpu_since(root: int, before: Mapping[str, float]) -> dict[str, float]:
 
 def tree_memory(pids: Iterable[int]) -> Memory:
     """Return the sum of the processes' PSS; a process that has ended counts nothing."""
-    by_process: dict[str, float] = {}
-    for pid in pids:
-        try:
-            process = psutil.Process(pid)
-            pss_mb, name = process.memory_full_info().pss / MB, _name(process)
-        except psutil.Error:
-            continue
-        by_process[name] = round(by_process.get(name, 0.0) + pss_mb, 1)
+    exact = _by_process(pids, lambda process: process.memory_full_info().pss / MB)
+    by_process = {name: round(pss_mb, 1) for name, pss_mb in exact.items()}
     return Memory(round(sum(by_process.values()), 1), by_process)
+
+
+def _by_process(
+    pids: Iterable[int], value_of: Callable[[psutil.Process], float]
+) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for pid in pids:
+        with suppress(psutil.Error):  # it has ended
+            process = psutil.Process(pid)
+            value, name = value_of(process), _name(process)
+            values[name] = values.get(name, 0.0) + value
+    return values
 
 
 def _name(process: psutil.Process) -> str:

@@ -45,8 +45,7 @@ class OfflineRun:
     """Preset of the requests; empty if none were compared."""
     figures: Flat[RunFigures]
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run. See
-    `conch.bench.memory`. None for a server that the benchmark did not start."""
+    """None for a server that the benchmark did not start; see `conch.bench.memory`."""
     memory_by_process_mb: Mapping[str, float] | None
 
     @property

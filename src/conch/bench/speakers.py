@@ -161,10 +161,20 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     with server_of(benchmark.url, benchmark.weights) as (url, _):
         version = triton_version(url, benchmark.headers)
         answers = asyncio.run(_answers(url, benchmark, known))
-    recordings = [
-        _figures(file, turns, transcript, answer_s, benchmark.collar_s)
-        for file, turns, (transcript, answer_s) in zip(benchmark.files, known, answers, strict=True)
-    ]
+    recordings = []
+    for file, turns, (answer, answer_s) in zip(benchmark.files, known, answers, strict=True):
+        speaker_errors = errors(turns, answer.turns, benchmark.collar_s)
+        recordings.append(
+            RecordingErrors(
+                name=file.name,
+                audio_s=answer.duration,
+                answer_s=round(answer_s, 3),
+                speakers=_number(turns),
+                found=len(answer.speakers),
+                errors=speaker_errors,
+                der=round(speaker_errors.rate, 4),
+            )
+        )
     return SpeakersReport(
         header=begun.with_triton(version),
         collar_s=benchmark.collar_s,
@@ -204,21 +214,6 @@ async def _answers(
         if outcome.error:
             raise BenchError(f"{benchmark.files[outcome.index]}: {outcome.error}")
     return [(item.answer, item.latency_s) for item in load.outcomes if item.answer is not None]
-
-
-def _figures(
-    file: Path, known: Sequence[Turn], transcript: Transcript, answer_s: float, collar_s: float
-) -> RecordingErrors:
-    speaker_errors = errors(known, transcript.turns, collar_s)
-    return RecordingErrors(
-        name=file.name,
-        audio_s=transcript.duration,
-        answer_s=round(answer_s, 3),
-        speakers=_number(known),
-        found=len(transcript.speakers),
-        errors=speaker_errors,
-        der=round(speaker_errors.rate, 4),
-    )
 
 
 def _number(turns: Sequence[Turn]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conch.bulk.storage import address_of, file_system, full_address, reason, storage_errors
+from conch.bulk.storage import address_of, file_system, full_address, storage_errors
 from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import AudioError, BulkError
 
@@ -74,13 +74,10 @@ def left_out_text(left_out: Counter[str]) -> str:
 def read_audio(source: Source) -> bytes:
     """Return the bytes of a recording; raise an AudioError if it cannot be read, or is empty."""
     try:
-        data = _read(source)
-    except AudioError:
-        raise
+        with storage_errors("cannot be read", AudioError):
+            data = _read(source)
     except BulkError as error:
         raise AudioError(str(error)) from None
-    except Exception as error:  # see `storage_errors`
-        raise AudioError(f"cannot be read: {reason(error)}") from None
     if not data:
         raise AudioError("the audio is empty: 0 bytes")
     return data

@@ -172,7 +172,6 @@ def _limited(
 def _write(
     path: Path, graph: FstArrays, vocab: Sequence[str], words: Sequence[str], word_bonus: float
 ) -> None:
-    """Write a graph with its symbols; a file that is there is replaced when all is written."""
     described = json.dumps({"format": FORMAT, "word_bonus": word_bonus})
     # The blank needs a symbol: symbol tables refuse empty and repeated ones.
     inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]

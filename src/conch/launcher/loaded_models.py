@@ -45,9 +45,8 @@ def with_weights(config: ServerConfig) -> ServerConfig:
         return config
     known = optional()
     for model, remedy in lacking.items():
-        if known[model].is_of_user:
-            continue
-        LOGGER.info("model %s is left out: %s", model, remedy)
+        if not known[model].is_of_user:
+            LOGGER.info("model %s is left out: %s", model, remedy)
     return replace(config, models=names - left_out)
 
 
