@@ -85,9 +85,8 @@ def audio_of(
     """Yield the samples of pieces, each channel's in order of time, as the server decodes them."""
     recording = recording_of(data, options)
     for number, blocks in recording.channels.items():
-        wanted = [piece for piece in pieces if piece.channel == number]
         held, start = np.zeros(0, np.float32), 0
-        for piece in wanted:
+        for piece in (piece for piece in pieces if piece.channel == number):
             parts = [held[max(0, piece.start - start) :]]
             have = start + len(held)
             first = max(start, min(piece.start, have))

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeAlias
 
 from conch.wire.hosts import is_address
@@ -138,8 +137,4 @@ def address(text: str, least: int = 0) -> tuple[str, int]:
 
 def interrupt_on_sigterm() -> None:
     """Handle SIGTERM like Ctrl-C, so that no server, child process or folder is left behind."""
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -77,26 +77,18 @@ class BackendServer:
 
 @dataclass(frozen=True, slots=True)
 class Router:
+    """Where the router listens, and its limits; the flags of the command explain each."""
+
     gateway: tuple[str, int] = ("127.0.0.1", DEFAULT_PORTS["gateway"])
-    """Public host and port: files, WebSockets and the page."""
     host: str = "127.0.0.1"
-    """Host of the router's ports for Triton's protocol, which have no keys."""
     http_port: int = DEFAULT_PORTS["http"]
     grpc_port: int = DEFAULT_PORTS["grpc"]
     tls_cert: str = ""
-    """File with certificate chain and private key, PEM; empty for no TLS.
-
-    The ports of Triton's protocol have none on loopback."""
     max_body_mb: float = 200
-    """Largest body of a request over HTTP, in megabytes of 2^20 bytes."""
     stats_port: int = 8404
-    """Port on loopback of the page with figures, and of Prometheus' metrics."""
     peers_port: int = 8405
-    """Port on loopback by which the table goes from one process to the next at a reload."""
     admin_socket: str = "/run/haproxy/admin.sock"
-    """Socket for commands, such as to drain a server."""
     user: str = "haproxy"
-    """User and group of HAProxy's process; empty for those of its caller."""
 
 
 class _At(Template):

@@ -1,7 +1,7 @@
 """Variants of models in the repositories: other weights, and models under further names."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -62,7 +62,12 @@ def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:
     for number, path in enumerate(map(Path, config.model_repositories)):
         if any((path / component).is_dir() for component in folders):
             made = directory / f"weights-{number}"
-            _link_repository(path.resolve(), made, config, folders)
+            made.mkdir()
+            for model in path.resolve().iterdir():
+                if folder := folders.get(model.name):
+                    link_with_folder(model, made / model.name, config, folder)
+                else:
+                    (made / model.name).symlink_to(model)
             path = made
         repositories.append(path)
     return replace(config, model_repositories=repositories, weights={})
@@ -99,17 +104,6 @@ def overruled(config: ServerConfig) -> set[str]:
             return before.union(*(item.live for item in others))
         before |= {*decoder.components}
     return before if decoder_of_chosen(chosen) else set()
-
-
-def _link_repository(
-    repository: Path, made: Path, config: ServerConfig, folders: Mapping[str, str]
-) -> None:
-    made.mkdir()
-    for model in repository.iterdir():
-        if model.name not in folders:
-            (made / model.name).symlink_to(model)
-            continue
-        link_with_folder(model, made / model.name, config, folders[model.name])
 
 
 def link_with_folder(model: Path, made: Path, config: ServerConfig, folder: str) -> None:
