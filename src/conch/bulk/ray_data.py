@@ -43,13 +43,8 @@ def connected(address: str | None) -> Iterator[list[str]]:
     import ray
 
     given = address or os.environ.get("RAY_ADDRESS")
-    settings: dict[str, Any] = {"address": given}
-    if not given:
-        settings = {
-            "address": "local",
-            "object_store_memory": STORE_BYTES,
-            "include_dashboard": False,
-        }
+    own = {"address": "local", "object_store_memory": STORE_BYTES, "include_dashboard": False}
+    settings: dict[str, Any] = {"address": given} if given else own
     host, _, port = given.rpartition(":") if given else ("127.0.0.2", "", "")
     host = host.strip("[]")
     if host and port.isdigit() and "/" not in host:

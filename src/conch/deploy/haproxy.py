@@ -72,7 +72,10 @@ class BackendServer:
 
     @property
     def addresses(self) -> dict[str, str]:
-        return {name: host_port(self.host, getattr(self, f"{name}_port")) for name in DEFAULT_PORTS}
+        return {
+            f"{name}_address": host_port(self.host, getattr(self, f"{name}_port"))
+            for name in DEFAULT_PORTS
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +120,7 @@ def haproxy_config(servers: Sequence[BackendServer], router: Router, command: st
         http, grpc = (host_port(host, port) for port in (router.http_port, router.grpc_port))
         fields[f"http{end}"] = http + (how and f"{how}http/1.1")
         fields[f"grpc{end}"] = grpc + (f"{how}h2" if how else " proto h2")
-    of_servers = [
-        {
-            **{f"{protocol}_address": item for protocol, item in server.addresses.items()},
-            "name": server.name,
-            "id": server.id,
-        }
-        for server in servers
-    ]
+    of_servers = [{**server.addresses, "name": server.name, "id": server.id} for server in servers]
     return "".join(
         _At(line).substitute(fields, **own)
         for line in TEMPLATE.read_text().splitlines(keepends=True)

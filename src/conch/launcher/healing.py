@@ -22,8 +22,6 @@ EMPTY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The state of a model's process at one look."""
-
     model: str
 
     state: str

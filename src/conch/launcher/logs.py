@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import IO
 
 from conch.wire import access
@@ -245,10 +246,6 @@ def _detailed(reason: str, lines: Sequence[LogLine]) -> str:
 
 
 def _printed_before(reason: str, lines: Sequence[LogLine]) -> str:
-    printed = []
-    for line in lines:
-        if reason in line.message:
-            break
-        if line.source is None and line.level >= logging.INFO:
-            printed.append(line)
+    before = takewhile(lambda line: reason not in line.message, lines)
+    printed = (line for line in before if line.source is None and line.level >= logging.INFO)
     return tail(printed, 3).replace("\n", " | ")

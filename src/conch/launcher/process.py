@@ -38,8 +38,6 @@ GUARD_TIMEOUT_S = 5.0
 
 
 class ServerProcesses:
-    """The processes of one server, seen from outside."""
-
     def __init__(self, server: int) -> None:
         self._server = server
 

@@ -73,11 +73,7 @@ class TritonServer:
         self.stop()
 
     def start(self) -> None:
-        """Start the server and wait until all its models are ready.
-
-        Raise a ConfigError if chosen weights are missing or incomplete, and a ServerError that says
-        why the server cannot start otherwise.
-        """
+        """Start the server and wait until all its models are ready; an error says why it cannot."""
         if self._process is not None:
             raise ServerError("this server was started before: make a new TritonServer")
         self._preparation = prepare(self.config, self.component_key)
