@@ -21,6 +21,7 @@ from conch.bench.load import progress
 from conch.bench.samples import Sample, ServerBenchmark, comparable, load_samples
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient
+from conch.client.aio import all_of
 from conch.scoring.error_rates import Scoring, language_of_texts, number, percent, table
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError, ConchError
@@ -230,11 +231,9 @@ async def all_streams(
             # Streams do not speak in step.
             starts = [rng.uniform(0, max(benchmark.chunk_ms, STEP_MS) / 1000) for _ in said]
             try:
-                await asyncio.gather(
-                    *(
-                        _one_stream(client, item, start, benchmark)
-                        for item, start in zip(records, starts, strict=True)
-                    )
+                await all_of(
+                    _one_stream(client, item, start, benchmark)
+                    for item, start in zip(records, starts, strict=True)
                 )
             finally:
                 ticking.cancel()

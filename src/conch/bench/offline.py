@@ -149,13 +149,8 @@ async def send_all(
         async def transcribe(sample: Sample) -> Transcript:
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
-        async def send(index: int) -> Transcript:
-            return await transcribe(samples[index])
-
-        async def warm_up(index: int) -> Transcript:
-            return await transcribe(warmup[index])
-
-        await closed_loop(warm_up, len(warmup), offered.concurrency or WARMUP_CLIENTS)
+        clients = offered.concurrency or WARMUP_CLIENTS
+        await closed_loop(lambda index: transcribe(warmup[index]), len(warmup), clients)
         with progress(title or offered.title, len(samples)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
@@ -164,7 +159,7 @@ async def send_all(
                     tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
                 bar.update()
 
-            return await offer(send, len(samples), offered, show)
+            return await offer(lambda at: transcribe(samples[at]), len(samples), offered, show)
 
 
 def markdown(report: OfflineReport) -> str:

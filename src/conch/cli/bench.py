@@ -194,8 +194,8 @@ def add_streams(parser: argparse.ArgumentParser) -> None:
     add_input(parser, LIMIT + OPTION + METRIC, limit=positive)
     how = parser.add_argument_group("how")
     pause = number("seconds above 0", lambda seconds: 0 < seconds < math.inf)
-    whole = {"chunk_ms": positive, "seconds": positive}
-    add_flags(how, STREAMS, streams=counts, pause=pause, warmup=from_0, **whole)
+    types = {"streams": counts, "chunk_ms": positive, "seconds": positive}
+    add_flags(how, STREAMS, pause=pause, warmup=from_0, **types)
     add_server(how)
 
 
@@ -277,9 +277,8 @@ def streams_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def loads_of(args: argparse.Namespace, *clients: int) -> dict[str, Any]:
     """Return the loads that are named; without any, closed loops of so many clients."""
-    rates = each_once(args.rate)
-    named = each_once(args.concurrency)
-    return {"concurrency": named or ([] if rates else [*clients]), "rates": rates}
+    named, paced = each_once(args.concurrency), each_once(args.rate)
+    return {"concurrency": named or ([] if paced else [*clients]), "rates": paced}
 
 
 def each_once(lists: Iterable[Iterable[Item]]) -> list[Item]:

@@ -47,10 +47,10 @@ _TABLE = ("+-", "| ")
 _END = "error: creating server"
 _TRACEBACK = "\n\nAt:\n"
 """In front of the places of a Python model's error, the innermost first."""
-_MODEL_FAILURES = (
-    re.compile(r"failed to load '(?P<name>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL),
-    re.compile(r"Poll failed for model directory '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
-    re.compile(r"failed to poll model '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
+_MODEL_FAILURE = re.compile(
+    r"(?:failed to load|Poll failed for model directory|failed to poll model) "
+    r"'(?P<name>[^']+)'(?: version \d+)?: (?P<reason>.*)",
+    re.DOTALL,
 )
 _LOADING = re.compile(r"loading: (?P<name>.+):\d+")
 _LOADED = re.compile(r"successfully loaded '(?P<name>[^']+)'")
@@ -177,12 +177,11 @@ def stub_failure(lines: Sequence[LogLine]) -> str | None:
 
 
 def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
-    failures: dict[str, str] = {}
-    for line in lines:
-        for pattern in _MODEL_FAILURES:
-            if match := pattern.search(line.message):
-                failures[match["name"]] = _detailed(shorten(match["reason"]), lines)
-    return failures
+    return {
+        match["name"]: _detailed(shorten(match["reason"]), lines)
+        for line in lines
+        if (match := _MODEL_FAILURE.search(line.message))
+    }
 
 
 def models_loading(lines: Sequence[LogLine]) -> list[str]:
