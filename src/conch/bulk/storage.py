@@ -91,10 +91,10 @@ def storage_errors(what: str, *passing: type[Exception]) -> Iterator[None]:
     """Turn other exceptions of a file system into a BulkError that begins with `what`."""
     try:
         yield
-    except (BulkError, *passing):
-        raise
     # The packages behind fsspec (botocore, paramiko, ...) share no base of their exceptions.
     except Exception as error:
+        if isinstance(error, (BulkError, *passing)):
+            raise
         is_of_name = "\0" in what or getattr(error, "errno", None) in _OF_NAMES
         raise (UnfitNameError if is_of_name else BulkError)(f"{what}: {reason(error)}") from error
 

@@ -248,7 +248,9 @@ def _write(
 
 class _LabelBar(FileBar):
     def __init__(self, rule: "LabelFilter") -> None:
-        super().__init__("agree", "--rejected")
+        from conch.bulk.inputs import left_out_text
+
+        super().__init__("agree", "--rejected", left_out_text)
         self._rule = rule
         self._kept_s = 0.0
 

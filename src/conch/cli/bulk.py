@@ -171,7 +171,9 @@ def _job(args: argparse.Namespace) -> "Job":
 
 class _ShardBar(FileBar):
     def __init__(self, job: "Job") -> None:
-        super().__init__("bulk", "the shards")
+        from conch.bulk.inputs import left_out_text
+
+        super().__init__("bulk", "the shards", left_out_text)
         self._job = job
 
     def begun(self, files: int, before: Sequence["ShardOutcome"]) -> None:

@@ -9,7 +9,7 @@ import io
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -134,9 +134,11 @@ def _length(name: str, stdin: bytes) -> float | None:
 class FileBar:
     """The bar of a run inside a `with` block; after Ctrl-C it says how to continue."""
 
-    def __init__(self, title: str, all_in: str) -> None:
-        """`all_in` is where all problems are listed."""
-        self._title, self._all_in = title, all_in
+    def __init__(
+        self, title: str, all_in: str, left_out_text: Callable[[Counter[str]], str]
+    ) -> None:
+        """`all_in` is where all problems are listed; the function tells of files left out."""
+        self._title, self._all_in, self._left_out_text = title, all_in, left_out_text
         self._bar: tqdm[None] | None = None
         self._problems: Counter[str] = Counter()
         self._started = time.monotonic()
@@ -150,9 +152,7 @@ class FileBar:
         if self._bar is not None:
             self._bar.close()
         if self.left_out:
-            from conch.bulk.inputs import left_out_text
-
-            print(f"conch: {left_out_text(self.left_out)}", file=sys.stderr)
+            print(f"conch: {self._left_out_text(self.left_out)}", file=sys.stderr)
         if error_type is KeyboardInterrupt:
             print("conch: stopped; run the same command again to continue", file=sys.stderr)
 
