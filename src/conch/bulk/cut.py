@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conch.audio.blocks import AudioBlocks
-from conch.audio.recording import Recording, file_recording
+from conch.audio.recording import Channels, Recording, file_recording
 from conch.audio.segmentation import Segmenter, SegmentRules, Span, segment_rules, text_of_state
 from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array, FloatArray
 from conch.session.answers import shifted_segment
@@ -70,7 +70,7 @@ def cut(
     data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float
 ) -> CutRecording:
     """Return where to cut a recording that `is_cuttable`; without a good pause it stays whole."""
-    recording = recording_of(data, options)
+    recording = recording_of(data, options.channels)
     pieces: list[RequestPiece] = []
     for number, blocks in recording.channels.items():
         rules = segment_rules(options)
@@ -83,7 +83,7 @@ def audio_of(
     data: bytes, options: RecognitionOptions, pieces: Sequence[RequestPiece]
 ) -> Iterator[tuple[RequestPiece, FloatArray]]:
     """Yield the samples of pieces, each channel's in order of time, as the server decodes them."""
-    recording = recording_of(data, options)
+    recording = recording_of(data, options.channels)
     for number, blocks in recording.channels.items():
         held, start = np.zeros(0, np.float32), 0
         for piece in (piece for piece in pieces if piece.channel == number):
@@ -125,8 +125,8 @@ def joined(cut: CutRecording, parts: Sequence[Transcript], nbest: int) -> Transc
     )
 
 
-def recording_of(data: bytes, options: RecognitionOptions) -> Recording:
-    return file_recording(data, MAX_HOURS * 3600.0, options.channels)
+def recording_of(data: bytes, channels: Channels = "mix") -> Recording:
+    return file_recording(data, MAX_HOURS * 3600.0, channels)
 
 
 def _channel_pieces(

@@ -86,7 +86,7 @@ def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
         if size is not None and size < longest_s * LEAST_BYTES_PER_S:
             return False
         try:
-            return cutting.recording_of(read_audio(source), options).length_s > longest_s
+            return cutting.recording_of(read_audio(source)).length_s > longest_s
         except ConchError:
             return False  # the server says why
 
