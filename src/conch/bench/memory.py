@@ -57,6 +57,7 @@ class MemorySampler:
             self._peak = Memory()
 
     def peak(self) -> Memory:
+        """Take another sample and return the largest so far."""
         self.sample()
         with self._lock:
             return self._peak

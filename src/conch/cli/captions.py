@@ -32,6 +32,7 @@ class Line:
     tentative: str = ""
     """Words that the next pass may change."""
     newest: str = ""
+    """Words of the first pass."""
 
     @property
     def text(self) -> str:

@@ -213,6 +213,7 @@ def texts_of_stdin() -> Iterator[str]:
 def speech(
     client: Client, endpoint: Endpoint, text: str | Iterator[str], options: dict[str, Any]
 ) -> Generator[Speech, None, None]:
+    """Yield the audio of a text as it comes; over http:// of a Triton all at once."""
     if has_streams(endpoint):
         yield from client.synthesize_stream(text, **options)
     else:

@@ -111,7 +111,8 @@ def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
     stubs = root / "python_backend_stubs"
     stub = stubs / f"{python[0]}.{python[1]}" / STUB
     if not stub.is_file():
-        versions = sorted((path.parent.name for path in stubs.glob(f"*/{STUB}")), key=_version)
+        versions = [path.parent.name for path in stubs.glob(f"*/{STUB}")]
+        versions.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()])
         raise ServerError(
             f"the Triton wheel at {root} has no Python backend for Python "
             f"{python[0]}.{python[1]}; it has {', '.join(versions) or 'none at all'}"
@@ -134,10 +135,6 @@ def check_numpy(version: str) -> None:
             "the Python backend of the wheel nvidia-pytriton reads only numpy 1, and numpy "
             f"{version} is installed: pip install 'numpy<2'"
         )
-
-
-def _version(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
 def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
