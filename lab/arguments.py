@@ -3,9 +3,8 @@
 import argparse
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from conch.cli.arguments import UsageError, add_flags, number, output, positive
 from conch.cli.bench import count, counts
@@ -26,16 +25,6 @@ JOINING = """
                   below the speech, 8 kHz, G.711 (mu-law)
 --seed COUNT      seed of the pauses and the noise of joined recordings (default: 1)
 """
-
-
-Settings = TypeVar("Settings")
-
-
-def settings_of(settings: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
-    """Return the settings of a benchmark, from the arguments of the same names that are given."""
-    names = {item.name for item in fields(settings)}  # type: ignore[arg-type]
-    given = {name: value for name, value in vars(args).items() if name in names}
-    return settings(**{name: value for name, value in given.items() if value is not None} | more)
 
 
 def types_of(flags: str) -> dict[str, Any]:

@@ -18,11 +18,10 @@ import soundfile
 
 from conch.bench.header import Flat, Header, origin
 from conch.bench.servers import server_of, triton_version
-from conch.cli.bench import URL
+from conch.cli.bench import URL, settings_of
 from conch.cli.demo import SPEECH
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.errors import BenchError
-from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
 
 SAMPLE_RATE = 16_000

@@ -17,12 +17,11 @@ import soundfile
 from conch.bench.figures import Latency, latency_ms, rtfx
 from conch.bench.header import Flat, Header, origin
 from conch.bench.servers import server_of, triton_version
-from conch.cli.bench import URL
+from conch.cli.bench import URL, settings_of
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.scoring.error_rates import number, table
 from conch.wire.errors import ConchError, OverloadedError
-from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
 from lab.waveforms import audio_file
 

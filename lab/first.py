@@ -19,12 +19,11 @@ import soundfile
 from conch.bench.header import Flat, Header, origin
 from conch.bench.samples import Choice
 from conch.bench.servers import triton_version
-from conch.cli.bench import OPTION, URL, options_of
+from conch.cli.bench import OPTION, URL, options_of, settings_of
 from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.scoring.error_rates import number, table
 from conch.wire.errors import BenchError
-from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining

@@ -28,12 +28,12 @@ from conch.bench.header import Flat, Header
 from conch.bench.load import progress
 from conch.bench.memory import cpu_by_process
 from conch.bench.servers import triton_version
+from conch.cli.bench import settings_of
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.error_rates import number, table
 from conch.wire.errors import BenchError
-from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
 from lab.pacing import paced
 from lab.waveforms import audio_file

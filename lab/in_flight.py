@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from conch.bench.samples import Choice
-from conch.cli.bench import choice_of
+from conch.cli.bench import settings_of
 from conch.component import SAMPLE_RATE, Outputs, Row
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.network import MAX_S, EncoderComponent, MoonshineConfig
@@ -27,7 +27,7 @@ def decoded(
 
 
 def run_command(args: argparse.Namespace) -> int:
-    chosen = Choice(**choice_of(args)).utterances()
+    chosen = settings_of(Choice, args).utterances()
     waveforms = [waveform_of(item.path)[: int(MAX_S * SAMPLE_RATE)] for item in chosen]
     encoder = EncoderComponent(MoonshineConfig(nice=0))
     states = [encoder([Row({"waveform": waveform})])[0] for waveform in waveforms]

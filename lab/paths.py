@@ -15,11 +15,11 @@ from conch.bench.load import Offer
 from conch.bench.offline import send_all
 from conch.bench.samples import Choice, load_samples
 from conch.bench.servers import server_of, triton_version
-from conch.cli.bench import LIMIT, URL
+from conch.cli.bench import LIMIT, URL, settings_of
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
-from lab.arguments import named_options, settings_of
+from lab.arguments import named_options
 from lab.command import Command, lab_header, reporting
 from lab.panels import panels
 

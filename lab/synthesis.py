@@ -11,6 +11,7 @@ from hibari import Hibari
 
 from conch.bench.header import Flat, Header
 from conch.bench.samples import Choice
+from conch.cli.bench import settings_of
 from conch.component import Array, FloatArray, Row, bytes_array
 from conch.families import voices
 from conch.families.hibari.components import HibariAcoustic, HibariVocoder
@@ -19,7 +20,6 @@ from conch.families.speech.graphs import VoiceConfig
 from conch.scoring.error_rates import number, table
 from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
-from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
 
 HIBARI = voices()["hibari"]

@@ -4,8 +4,7 @@ import argparse
 import sys
 
 from conch.cli.arguments import UsageError, number
-from conch.cli.bench import write_report
-from lab.arguments import settings_of
+from conch.cli.bench import settings_of, write_report
 from lab.chaos import soak
 from lab.chaos.campaign import PHASES, ChaosCampaign, run
 from lab.chaos.doors import DOORS

@@ -10,12 +10,11 @@ from typing import Any
 from conch.bench.header import Flat, Header, origin
 from conch.bench.load import progress
 from conch.bench.servers import triton_version
-from conch.cli.bench import OPTION, URL, options_of
+from conch.cli.bench import OPTION, URL, options_of, settings_of
 from conch.cli.server import server_url
 from conch.component import SAMPLE_RATE
 from conch.families.turns import TurnOptions
 from conch.scoring.error_rates import number, percent, table
-from lab.arguments import settings_of
 from lab.command import Command, lab_header, reporting
 from lab.endpoints import replay
 from lab.endpoints.made_turns import made_turns

@@ -1,7 +1,6 @@
 """`python -m lab growth`: how the cost of a second of audio grows with load."""
 
-from conch.cli.bench import LIMIT
-from lab.arguments import settings_of
+from conch.cli.bench import LIMIT, settings_of
 from lab.command import Command, reporting
 from lab.growth.benchmark import GrowthBenchmark, run
 from lab.growth.report import markdown, plot

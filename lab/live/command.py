@@ -3,14 +3,14 @@
 import argparse
 
 from conch.bench.live import LiveBenchmark
-from conch.cli.bench import add_streams, live_benchmark_of, write_report
+from conch.cli.bench import add_streams, settings_of, streams_of, write_report
 from lab.command import Command
 from lab.live.benchmark import run
 from lab.live.report import markdown
 
 
 def run_command(args: argparse.Namespace) -> int:
-    benchmark = LiveBenchmark(**live_benchmark_of(args))
+    benchmark = settings_of(LiveBenchmark, args, **streams_of(args))
     report = run(benchmark)
     write_report(args, report, markdown(report))
     runs = [item.run for item in report.runs[: len(benchmark.streams)]]

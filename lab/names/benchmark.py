@@ -16,7 +16,7 @@ from conch.bench.load import Outcome, closed_loop, progress
 from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import triton_version
 from conch.cli.arguments import UsageError
-from conch.cli.bench import LIMIT, URL, write_report
+from conch.cli.bench import LIMIT, URL, settings_of, write_report
 from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.scoring import COMPARING, require
@@ -25,7 +25,7 @@ from conch.scoring.manifest import ManifestEntry, read_manifest, select, spread
 from conch.wire.errors import BenchError, OptionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from lab.arguments import named_options, settings_of
+from lab.arguments import named_options
 from lab.command import Command, lab_header
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total

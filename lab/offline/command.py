@@ -9,8 +9,9 @@ from conch.cli.bench import (
     SEND,
     add_offered,
     add_server,
-    offered_of,
-    server_benchmark_of,
+    loads_of,
+    served_by,
+    settings_of,
 )
 from lab.arguments import JOINING, joining
 from lab.baselines.faster_whisper import BATCHES
@@ -30,12 +31,12 @@ BASELINE = f"""
 
 def _measured(args: argparse.Namespace) -> OfflineComparison:
     return run(
-        ComparisonBenchmark(
-            **server_benchmark_of(args),
-            **offered_of(args),
-            send=args.send,
+        settings_of(
+            ComparisonBenchmark,
+            args,
+            **served_by(args),
+            **loads_of(args, 1),
             joining=joining(args),
-            baseline=args.baseline,
         )
     )
 

@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.bench import LIMIT, add_rate
+from conch.cli.bench import LIMIT, RATE, each_once, rates, settings_of
 from conch.wire.errors import BenchError
-from lab.arguments import settings_of
 from lab.command import Command, reporting
 from lab.orchestration import plots
 from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport, run
@@ -14,7 +13,7 @@ from lab.settings import Setting, read_settings
 
 
 def _measured(args: argparse.Namespace) -> OrchestrationReport:
-    more = {"rates": tuple(dict.fromkeys(args.rate or [])), "varied": args.vary}
+    more = {"rates": tuple(each_once(args.rate)), "varied": args.vary}
     return run(settings_of(OrchestrationBenchmark, args, **more))
 
 
@@ -68,8 +67,8 @@ examples:
                   parameter in the model's config.pbtxt, a single number elsewhere in it, or
                   instances
 --plot FOLDER     for the pictures
-""",
-    types={"plot": _folder, "vary": _settings},
-    add=add_rate,
+"""
+    + RATE,
+    types={"plot": _folder, "vary": _settings, "rate": rates},
     takes_manifest=True,
 )

@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 from conch.cli.arguments import UsageError, whole
-from conch.cli.bench import SEND
+from conch.cli.bench import SEND, settings_of
 from conch.cli.option_flags import parse_options
 from conch.wire.errors import OptionError
-from lab.arguments import settings_of
 from lab.command import Command
 from lab.perf_analyzer import files
 

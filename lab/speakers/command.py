@@ -3,8 +3,7 @@
 import argparse
 
 from conch.cli.arguments import number
-from conch.cli.bench import OPTION, URL, options_of, write_report
-from lab.arguments import settings_of
+from conch.cli.bench import OPTION, URL, options_of, settings_of, write_report
 from lab.command import Command
 from lab.speakers import benchmark, known, live
 from lab.speakers.conversations import CONDITIONS

@@ -10,8 +10,9 @@ import pytest
 from whisper_toys import whisper_toy
 
 from conch.catalogue.checks import check_folder
-from conch.catalogue.convert import QUANTIZATIONS, convert
+from conch.catalogue.convert import convert
 from conch.catalogue.models import KINDS, find
+from conch.cli.models import QUANTIZATIONS
 from conch.component import Row
 from conch.families.whisper import TINY_EN
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from refusals import Refused
 
-from conch.cli import gateway, main
+from conch.cli import arguments, main
 from conch.cli.serve import _also_as, _welcome, models_named
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
@@ -62,13 +62,13 @@ def test_a_repository_is_added_to_the_shipped_ones(
     ],
 )
 def test_an_address_has_its_host_without_brackets(text: str, address: tuple[str, int]) -> None:
-    assert gateway.address(text) == address
+    assert arguments.address(text) == address
 
 
 @pytest.mark.parametrize("text", ["::1", "a:b:9000", "[::1]", "::1:x"])
 def test_an_address_without_a_clear_port_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="HOST:PORT"):
-        gateway.address(text)
+        arguments.address(text)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "2001:db8::1", "some-host.example"])

@@ -53,7 +53,7 @@ def test_a_server_has_a_host_and_ports(text: str, server: BackendServer) -> None
 
 def test_ports_that_are_not_named_are_those_of_conch_serve() -> None:
     assert BackendServer.parse("a: grpc=7") == BackendServer("a", 8000, 7, 9000)
-    assert BackendServer.parse("[::1]:http=80").addresses["http"] == "[::1]:80"
+    assert BackendServer.parse("[::1]:http=80").addresses["http_address"] == "[::1]:80"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, refus
         (["--server", "a", "--gateway", "9"], None),
         (
             ["--server", "a", "--gateway", "a:x"],
-            "argument --gateway: a whole number from 1 to 65535",
+            "argument --gateway: HOST:PORT, with a port from 1 to 65535",
         ),
         (["--server", "a", "--http-port", "0"], "argument --http-port: a whole number from 1 to"),
         (["--server", "a", "--stats-port", "8001"], "--grpc-port and --stats-port are both 8001"),
@@ -138,7 +138,7 @@ def test_every_server_is_in_every_backend_by_a_name_of_its_own() -> None:
     for backend, protocol in protocols.items():
         lines = [line for line in section(text, f"backend {backend}") if line.startswith("server ")]
         assert [line.split()[1:3] for line in lines] == [
-            [server.name, server.addresses[protocol]] for server in servers
+            [server.name, server.addresses[f"{protocol}_address"]] for server in servers
         ]
         pairs = zip(servers, lines, strict=True)
         tracked = [f"track servers/{server.name}" in line for server, line in pairs]

@@ -12,7 +12,7 @@ from onnx import helper
 from onnx.utils import Extractor
 
 from conch.bench.samples import Choice
-from conch.cli.bench import LIMIT, add_input, choice_of
+from conch.cli.bench import LIMIT, add_input, settings_of
 from conch.component import Array, DoubleArray, Row, bytes_array
 from conch.component.onnx import open_network
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
@@ -73,7 +73,7 @@ def measuring(source: Path) -> tuple[bytes, list[str]]:
 def main() -> None:
     parser = script_parser(__doc__)
     add_input(parser, LIMIT, **types_of(LIMIT))
-    texts = [item.text for item in Choice(**choice_of(parser.parse_args())).utterances()]
+    texts = [item.text for item in settings_of(Choice, parser.parse_args()).utterances()]
     config = KokoroConfig(nice=0)
     source = KOKORO.source(config.model)
     content, names = measuring(source)

@@ -46,10 +46,7 @@ class Latency:
 
 
 def latency_ms(latencies_s: Sequence[float]) -> Latency:
-    """Return percentiles, mean and maximum.
-
-    Percentiles are interpolated linearly between the two nearest latencies, as numpy does.
-    """
+    """Return percentiles, interpolated linearly, mean and maximum."""
     if not latencies_s:
         return Latency()
     milliseconds = np.asarray(latencies_s, dtype=np.float64) * 1000
@@ -80,15 +77,11 @@ class ErrorMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """Speed, accuracy and errors of one run."""
-
     rtfx: float | None
-    """Seconds of audio answered per second of wall clock."""
     accuracy: Flat[Accuracy]
     latency_ms: Latency
     """From the client's call to its return; under a paced load, from when the request was due."""
     audio_s: float
-    """Seconds of the recordings answered."""
     wall_s: float
     utterances: int
     errors: int
@@ -152,7 +145,6 @@ class Ended:
     end_s: float
     """Seconds on the audio's clock."""
     is_final: bool
-    """Whether no later answer replaces the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +154,6 @@ class Shown:
     at_s: float
     """When it came, in seconds after the stream's first sample was spoken."""
     ended: tuple[Ended, ...]
-    """Utterances that are new or replaced."""
     text: str
     """Text of the utterance that is being spoken."""
     firm: str
@@ -190,9 +181,7 @@ class Script:
     """The audio and the words of one stream."""
 
     waveform: NDArray[np.float32]
-    """Mono samples `[T]`."""
     sample_rate: int
-    """Hz."""
     spans: tuple[tuple[float, float], ...]
     """Start and end of each utterance, in seconds."""
     text: str
@@ -213,11 +202,8 @@ class StreamRecord:
         self.final_s: list[float] = []
         """Seconds from the end of each utterance to its final text."""
         self.end_s: list[float] = []
-        """Latency of END, at most one."""
         self.text = ""
-        """The last text."""
         self.error = ""
-        """Why the stream broke off; empty if it did not."""
         self._has_second_pass = has_second_pass
         self._num_words: dict[int, int] = {}
         """Words at most shown of each utterance of the server while it is spoken."""
@@ -263,7 +249,6 @@ class LiveRun:
     load: str = REAL_TIME
     streams: int
     keeps_up: bool
-    """Whether p99 of the chunk latency is below the chunk's length."""
     wer: float | None
     """Word error rate of the final texts, a fraction; with metric cer that of characters."""
     chunk_latency_ms: Latency
@@ -279,10 +264,8 @@ class LiveRun:
     cpu_ms_per_chunk: float | None
     """CPU of the server's processes; None for a server that the benchmark did not start."""
     cpu_s_per_audio_s: float | None
-    """CPU of the server's processes, in seconds per second of audio."""
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run. See
-    `conch.bench.memory`. None for a server that the benchmark did not start."""
+    """None for a server that the benchmark did not start; see `conch.bench.memory`."""
     chunks: int
     audio_s: float
     errors: int

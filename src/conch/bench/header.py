@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata
@@ -35,7 +36,6 @@ PACKAGES = (
 SECRET_FLAGS = ("--api-key", "--header")
 """Flags of the commands whose values no report may repeat."""
 PROGRAM = ("conch",)
-"""Beginning of the command line."""
 
 
 def to_json(value: Any) -> Json:
@@ -73,7 +73,6 @@ class Machine:
     cores: int
     """Cores that this process may use."""
     memory_gb: float
-    """Memory in GB of 10⁹ bytes."""
     system: str
     load_average: float
     """Load average of the last minute: above zero, another program disturbed the figures."""
@@ -81,11 +80,8 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The origin of the figures of a report."""
-
     benchmark: str
     started_at: str
-    """Time in UTC, ISO 8601."""
     command: str
     machine: Machine
     versions: Mapping[str, str]
@@ -98,10 +94,7 @@ class Header:
 
 
 def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Header:
-    """Return the header of a report that begins now.
-
-    It takes the fields of the dataclass `benchmark` that are numbers, texts, paths or None.
-    """
+    """Return the header of a report that begins now, with the plain fields of `benchmark`."""
     return Header(
         benchmark=name,
         started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -133,10 +126,8 @@ def cores() -> int:
 def versions() -> dict[str, str]:
     installed = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             installed[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return installed
 
 
@@ -169,7 +160,6 @@ def origin(header: Header, what: str, audio_s: float) -> str:
 
 
 def machine_line(header: Header) -> str:
-    """Return the machine, the versions and the time of a report."""
     machine, versions = header.machine, header.versions
     return (
         f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb:g} GB; "

@@ -2,8 +2,7 @@
 
 Each stream is a sequence of utterances with pauses between them. A chunk is due when its last
 sample would have been spoken. It is sent then, or as soon as the chunk before it is answered. Its
-latency counts from when it was due, so a server that falls behind cannot hide it. The report is one
-JSON object, `LiveReport`. The header and the largest run that kept up are at its top level as well.
+latency counts from when it was due, so a server that falls behind cannot hide it.
 """
 
 import asyncio
@@ -22,6 +21,7 @@ from conch.bench.load import progress
 from conch.bench.samples import Sample, ServerBenchmark, comparable, load_samples
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient
+from conch.client.aio import all_of
 from conch.scoring.error_rates import Scoring, language_of_texts, number, percent, table
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError, ConchError
@@ -44,11 +44,9 @@ class LiveBenchmark(ServerBenchmark):
     seconds: float = 60.0
     """Least seconds of audio of a stream."""
     pause_s: float = 1.5
-    """Seconds of silence after each utterance."""
     warmup_s: float = 5.0
     """Uncounted seconds of the same streams before each run: first streams make a server grow."""
     find_largest: bool = False
-    """Whether to find the largest number of streams that the server keeps up with."""
 
     @property
     def has_second_pass(self) -> bool:
@@ -59,18 +57,14 @@ class LiveBenchmark(ServerBenchmark):
 class LiveReport:
     header: Flat[Header]
     options: RecognitionOptions
-    """Options of the streams, defaults included."""
     scoring: str
     """The measure and the normaliser of the error rate."""
     best: Flat[LiveRun]
     """The largest run that kept up, or the first run if none did."""
     runs: Sequence[LiveRun]
-    """The requested runs in order, then those of `find_largest`."""
 
 
 class Counted(Protocol):
-    """A run of some number of streams."""
-
     @property
     def streams(self) -> int: ...
 
@@ -103,8 +97,6 @@ def run(benchmark: LiveBenchmark) -> LiveReport:
 
 @dataclass(frozen=True, slots=True)
 class Observed(Generic[Record]):
-    """The records of the streams of one run."""
-
     records: Sequence[Record]
     chunk_ms: int
     cpu_s: Mapping[str, float] | None
@@ -117,7 +109,6 @@ class Observed(Generic[Record]):
 
 
 def prepared(benchmark: LiveBenchmark) -> tuple[list[Sample], Scoring]:
-    """Return the samples to send, and how their texts are compared."""
     utterances = comparable(benchmark.utterances())
     scoring = scoring_of(utterances, benchmark)
     return load_samples(utterances, "waveform"), scoring
@@ -130,7 +121,6 @@ def observed(
     memory: "MemorySampler | None",
     record: Callable[[Script, bool], Record],
 ) -> Observed[Record]:
-    """Warm up, send all streams once, and return what became of them."""
     warm_up(url, said, benchmark)
     before = memory.cpu_s() if memory else {}
     records = asyncio.run(all_streams(url, said, benchmark, record))
@@ -209,7 +199,6 @@ def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -
 
 
 def warm_up(url: str, said: Sequence[Script], benchmark: LiveBenchmark) -> None:
-    """Send the first seconds of the streams, uncounted."""
     if not benchmark.warmup_s:
         return
     beginnings = [
@@ -226,10 +215,7 @@ async def all_streams(
     record: Callable[[Script, bool], Record],
     label: str = "streams",
 ) -> list[Record]:
-    """Send all streams in real time, each with another start; return the record of each.
-
-    `record` makes the record of a script, given whether the streams have a second pass.
-    """
+    """Send all streams in real time, each with another start; return the record of each."""
     longest = max(len(script.waveform) / script.sample_rate for script in said)
     with progress(f"{label}: {len(said)}, seconds", round(longest)) as bar:
 
@@ -245,11 +231,9 @@ async def all_streams(
             # Streams do not speak in step.
             starts = [rng.uniform(0, max(benchmark.chunk_ms, STEP_MS) / 1000) for _ in said]
             try:
-                await asyncio.gather(
-                    *(
-                        _one_stream(client, item, start, benchmark)
-                        for item, start in zip(records, starts, strict=True)
-                    )
+                await all_of(
+                    _one_stream(client, item, start, benchmark)
+                    for item, start in zip(records, starts, strict=True)
                 )
             finally:
                 ticking.cancel()
@@ -302,7 +286,6 @@ def markdown(report: LiveReport) -> str:
 
 
 def cells(run: LiveRun) -> list[str]:
-    """Return the cells under `COLUMNS`."""
     return [
         str(run.streams),
         "yes" if run.keeps_up else "no",

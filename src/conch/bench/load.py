@@ -37,19 +37,16 @@ class Offer:
 
     @property
     def load(self) -> str:
-        """Name in a report."""
         return CLOSED_LOOP if self.rate is None else PACED
 
     @property
     def title(self) -> str:
-        """Name in a table."""
         if self.rate is None:
             return f"{CLOSED_LOOP}, {self.concurrency}"
         return f"{PACED}, {self.rate:g}/s"
 
     @property
     def connections(self) -> int:
-        """Most connections that a client needs."""
         return self.concurrency or PACED_CONNECTIONS
 
 
@@ -60,7 +57,6 @@ class Outcome(Generic[Answer]):
     index: int
     """Position in the order of sending."""
     latency_s: float
-    """From the client's call, or from when a paced request was due, to the client's return."""
     answer: Answer | None
     error: str = ""
 
@@ -68,7 +64,6 @@ class Outcome(Generic[Answer]):
 @dataclass(frozen=True)
 class LoadResult(Generic[Answer]):
     outcomes: tuple[Outcome[Answer], ...]
-    """In order of sending."""
     wall_s: float
     """Seconds from the first request to the last answer."""
 
@@ -93,8 +88,7 @@ async def closed_loop(
 ) -> LoadResult[Answer]:
     """Send requests 0 to `requests` - 1, `concurrency` of them at a time.
 
-    A request that fails with a `ConchError` is an outcome like any other. Any other exception is a
-    defect and ends the run.
+    A request that fails with a ConchError is an outcome. Any other exception ends the run.
     """
     # The clients share one iterator: a free client takes the next request.
     waiting = ((index, None) for index in range(requests))
@@ -107,15 +101,13 @@ async def paced(
     due_s: list[float],
     on_outcome: Callable[[Outcome[Answer]], None] = lambda outcome: None,
 ) -> LoadResult[Answer]:
-    """Send a request at each of the given times, in seconds from the start; see `closed_loop`."""
     return await _load(send, [[item] for item in enumerate(due_s)], on_outcome)
 
 
 def arrivals_s(requests: int, rate: float) -> list[float]:
     """Return when requests are due, in seconds: a Poisson process, the same one each time.
 
-    The number of its events is fixed, and fixed events are spread evenly over the time. So even a
-    few requests have exactly the given rate, in requests per second.
+    Its events are fixed in number and spread evenly, so that even a few have exactly the rate.
     """
     rng = random.Random(0)
     return sorted(rng.uniform(0, requests / rate) for _ in range(requests))

@@ -9,7 +9,8 @@ table.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +35,6 @@ class MemorySampler:
     def __init__(
         self, root: int, *, with_root: bool = True, interval_s: float = INTERVAL_S
     ) -> None:
-        """Prepare to sample the descendants of process `root`, and with `with_root` itself."""
         self._root = root
         self._with_root = with_root
         self._interval_s = interval_s
@@ -53,7 +53,6 @@ class MemorySampler:
         self._thread.join()
 
     def forget(self) -> None:
-        """Forget all samples; the next peak counts from here."""
         with self._lock:
             self._peak = Memory()
 
@@ -64,11 +63,9 @@ class MemorySampler:
             return self._peak
 
     def cpu_s(self) -> dict[str, float]:
-        """Return the CPU seconds of the descendants so far, by process name."""
         return cpu_by_process(self._root)
 
     def cpu_since(self, before: Mapping[str, float]) -> dict[str, float]:
-        """Return the growth of `cpu_s` since `before`, without processes that used none."""
         return cpu_since(self._root, before)
 
     def _run(self) -> None:
@@ -84,7 +81,6 @@ class MemorySampler:
 
 
 def process_tree(root: int) -> list[int]:
-    """Return `root` and all its living descendants."""
     try:
         return [root, *(child.pid for child in psutil.Process(root).children(recursive=True))]
     except psutil.NoSuchProcess:
@@ -93,34 +89,31 @@ def process_tree(root: int) -> list[int]:
 
 def cpu_by_process(root: int) -> dict[str, float]:
     """Return the CPU seconds of the living descendants of a process, by name."""
-    used: dict[str, float] = {}
-    for pid in process_tree(root)[1:]:
-        try:
-            process = psutil.Process(pid)
-            times, name = process.cpu_times(), _name(process)
-        except psutil.Error:
-            continue  # it has ended
-        used[name] = used.get(name, 0.0) + times.user + times.system
-    return used
+    return _by_process(process_tree(root)[1:], lambda process: sum(process.cpu_times()[:2]))
 
 
 def cpu_since(root: int, before: Mapping[str, float]) -> dict[str, float]:
-    """Return the growth of `cpu_by_process` since `before`, without processes that used none."""
     used = {name: now - before.get(name, 0.0) for name, now in cpu_by_process(root).items()}
     return {name: round(seconds, 3) for name, seconds in used.items() if seconds > 0}
 
 
 def tree_memory(pids: Iterable[int]) -> Memory:
     """Return the sum of the processes' PSS; a process that has ended counts nothing."""
-    by_process: dict[str, float] = {}
-    for pid in pids:
-        try:
-            process = psutil.Process(pid)
-            pss_mb, name = process.memory_full_info().pss / MB, _name(process)
-        except psutil.Error:
-            continue
-        by_process[name] = round(by_process.get(name, 0.0) + pss_mb, 1)
+    exact = _by_process(pids, lambda process: process.memory_full_info().pss / MB)
+    by_process = {name: round(pss_mb, 1) for name, pss_mb in exact.items()}
     return Memory(round(sum(by_process.values()), 1), by_process)
+
+
+def _by_process(
+    pids: Iterable[int], value_of: Callable[[psutil.Process], float]
+) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for pid in pids:
+        with suppress(psutil.Error):  # it has ended
+            process = psutil.Process(pid)
+            value, name = value_of(process), _name(process)
+            values[name] = values.get(name, 0.0) + value
+    return values
 
 
 def _name(process: psutil.Process) -> str:

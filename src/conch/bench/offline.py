@@ -1,8 +1,4 @@
-"""`conch bench offline`: whole recordings, in a closed loop or paced, against a running server.
-
-The report is one JSON object, `OfflineReport`; `conch bench offline --json FILE` writes it. The
-header and the first run are at its top level as well.
-"""
+"""`conch bench offline`: whole recordings, in a closed loop or paced, against a running server."""
 
 import asyncio
 import sys
@@ -38,34 +34,26 @@ class OfflineBenchmark(LoadBenchmark):
     """Presets to compare; every load is offered with each. Empty: only that of `options`."""
     send: Send = "waveform"
     warmup: int = 8
-    """Uncounted requests before each run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineRun:
     load: str
-    """`closed loop` or `paced`."""
     concurrency: int | None
-    """Clients of a closed loop."""
     rate: float | None
-    """Requests per second of a paced load."""
     accuracy: str = ""
     """Preset of the requests; empty if none were compared."""
     figures: Flat[RunFigures]
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run. See
-    `conch.bench.memory`. None for a server that the benchmark did not start."""
+    """None for a server that the benchmark did not start; see `conch.bench.memory`."""
     memory_by_process_mb: Mapping[str, float] | None
-    """Memory of each process at the time of the peak."""
 
     @property
     def title(self) -> str:
-        """Name of the load in a table."""
         return Offer(concurrency=self.concurrency, rate=self.rate).title
 
     @property
     def system(self) -> str:
-        """Name of the recogniser in a table."""
         return f"conch, {self.accuracy}" if self.accuracy else "conch"
 
 
@@ -73,10 +61,8 @@ class OfflineRun:
 class OfflineReport:
     header: Flat[Header]
     options: RecognitionOptions
-    """Options of the requests, defaults included."""
     first: Flat[OfflineRun]
     runs: Sequence[OfflineRun]
-    """One for each load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +73,6 @@ class Measured:
     memory: "Memory | None"
     """Peak memory of a server that the benchmark started, else None."""
     accuracy: str = ""
-    """Preset of the requests; empty if none were compared."""
     metric: Metric = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -159,19 +144,13 @@ async def send_all(
     title: str = "",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> LoadResult[Transcript]:
-    """Send the uncounted samples of `warmup`, then every sample once under a load."""
     async with AsyncClient(url, connections=offered.connections, headers=headers) as client:
 
         async def transcribe(sample: Sample) -> Transcript:
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
-        async def send(index: int) -> Transcript:
-            return await transcribe(samples[index])
-
-        async def warm_up(index: int) -> Transcript:
-            return await transcribe(warmup[index])
-
-        await closed_loop(warm_up, len(warmup), offered.concurrency or WARMUP_CLIENTS)
+        clients = offered.concurrency or WARMUP_CLIENTS
+        await closed_loop(lambda index: transcribe(warmup[index]), len(warmup), clients)
         with progress(title or offered.title, len(samples)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
@@ -180,7 +159,7 @@ async def send_all(
                     tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
                 bar.update()
 
-            return await offer(send, len(samples), offered, show)
+            return await offer(lambda at: transcribe(samples[at]), len(samples), offered, show)
 
 
 def markdown(report: OfflineReport) -> str:
@@ -198,7 +177,6 @@ def markdown(report: OfflineReport) -> str:
 def comparison(
     columns: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[OfflineRun]
 ) -> str:
-    """Return the first table, and the number of requests that it leaves out."""
     errors = sum(run.figures.errors for run in runs)
     failed = f"\n\n**{errors} requests failed and do not count.**"
     return table(columns, rows) + (failed if errors else "")
@@ -212,7 +190,6 @@ def columns_of(runs: Sequence[OfflineRun]) -> list[str]:
 
 
 def run_cells(run: OfflineRun) -> list[str]:
-    """Return the cells under `columns_of`."""
     figures = run.figures
     return [
         run.system,

@@ -39,8 +39,6 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerBenchmark(Choice):
-    """Settings of a benchmark of one server."""
-
     url: str | None = None
     """Address of a running server; None starts one for the benchmark."""
     weights: Mapping[str, str] = field(default_factory=dict)
@@ -55,12 +53,8 @@ class ServerBenchmark(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadBenchmark(ServerBenchmark):
-    """Settings of a benchmark that offers loads to a server."""
-
     concurrency: Sequence[int] = (1,)
-    """Numbers of clients of a closed loop; one run for each."""
     rates: Sequence[float] = ()
-    """Rates of paced loads, requests per second; one more run for each."""
 
     @property
     def offers(self) -> list[Offer]:
@@ -75,15 +69,11 @@ class Sample:
     utterance: ManifestEntry
     audio: NDArray[Any] | bytes
     sample_rate: int
-    """Hz."""
     duration_s: float
 
 
 def comparable(utterances: list[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the utterances, without their texts where packages that compare texts are missing.
-
-    A line on standard error then says what to install.
-    """
+    """Return the utterances, without their texts where packages that compare texts are missing."""
     lacking = missing(*COMPARING)
     if not lacking or not any(utterance.text for utterance in utterances):
         return utterances
@@ -111,7 +101,6 @@ class DecodedFile:
     waveform: NDArray[np.float32]
     """Mono samples in [-1, 1]; channels are averaged."""
     sample_rate: int
-    """Hz."""
 
     @property
     def duration_s(self) -> float:
@@ -119,7 +108,6 @@ class DecodedFile:
 
 
 def decode(path: Path) -> DecodedFile:
-    """Decode a file that libsndfile reads."""
     try:
         samples, sample_rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.LibsndfileError) as error:

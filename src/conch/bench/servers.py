@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -23,16 +23,13 @@ if TYPE_CHECKING:
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-@contextmanager
 def server_of(
     url: str | None, weights: Mapping[str, str] = MappingProxyType({}), *, is_grpc: bool = False
-) -> Iterator[tuple[str, "MemorySampler | None"]]:
+) -> AbstractContextManager[tuple[str, "MemorySampler | None"]]:
     """Yield the address of a running server, or of a new one (HTTP or gRPC) with its memory."""
     if url is not None:
-        yield url, None
-        return
-    with own_server(weights=weights, is_grpc=is_grpc) as started:
-        yield started
+        return nullcontext((url, None))
+    return own_server(weights=weights, is_grpc=is_grpc)
 
 
 @contextmanager
@@ -41,7 +38,6 @@ def own_server(
     weights: Mapping[str, str] = MappingProxyType({}),
     is_grpc: bool = False,
 ) -> Iterator[tuple[str, "MemorySampler"]]:
-    """Start a server; yield its address and its memory. Errors are those of its start."""
     require("psutil", extra="server")
     # Imported here: only a new server needs their packages.
     from conch.bench.memory import MemorySampler
@@ -75,10 +71,7 @@ def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
 
 @contextmanager
 def inference_client(url: str) -> Iterator[tuple[Any, dict[str, bool]]]:
-    """Yield one of Triton's clients, and the argument that makes gRPC answer as HTTP does.
-
-    Raise a ServerError if no server answers there, or it refuses the request.
-    """
+    """Yield one of Triton's clients, and the argument that makes gRPC answer as HTTP does."""
     address = Address.parse(url)
     # The two protocols' modules are alike but share no type.
     protocol = import_module(f"tritonclient.{'grpc' if address.is_grpc else 'http'}")

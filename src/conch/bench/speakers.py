@@ -7,7 +7,8 @@ speech counts.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ class SpeakerErrors:
 
     @property
     def rate(self) -> float:
-        """The diarization error rate, a fraction."""
         return (self.missed_s + self.false_s + self.confused_s) / max(self.spoken_s, 1e-9)
 
     @property
@@ -45,12 +45,7 @@ class SpeakerErrors:
         return missed, false, confused
 
     def __add__(self, other: "SpeakerErrors") -> "SpeakerErrors":
-        return SpeakerErrors(
-            self.spoken_s + other.spoken_s,
-            self.missed_s + other.missed_s,
-            self.false_s + other.false_s,
-            self.confused_s + other.confused_s,
-        )
+        return SpeakerErrors(*map(add, astuple(self), astuple(other)))
 
 
 NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
@@ -59,10 +54,7 @@ NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
 def errors(
     reference: Sequence[Turn], hypothesis: Sequence[Turn], collar_s: float = 0.0
 ) -> SpeakerErrors:
-    """Return how far turns are from the reference; those of one speaker may overlap.
-
-    `collar_s` on each side of a turn's start and end in the reference does not count.
-    """
+    """Return how far turns are from the reference; `collar_s` beside its edges do not count."""
     bounds = [edge for turn in reference for edge in (turn.start, turn.end)] if collar_s else []
     around = [edge + side for edge in bounds for side in (-collar_s, collar_s)]
     edges = edges_of((*reference, *hypothesis), around)
@@ -133,7 +125,7 @@ def activity(turns: Sequence[Turn], edges: NDArray[np.float64]) -> NDArray[np.bo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersBenchmark:
-    files: tuple[Path, ...]
+    files: Sequence[Path]
     rttm: Path | None = None
     """Turns of all files, or a folder with a file for each; None: each is next to its recording."""
     collar_s: float = 0.0
@@ -160,7 +152,6 @@ class SpeakersReport:
     header: Flat[Header]
     collar_s: float
     der: float
-    """Diarization error rate of the speech of all recordings together."""
     recordings: Sequence[RecordingErrors]
 
 
@@ -170,10 +161,20 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     with server_of(benchmark.url, benchmark.weights) as (url, _):
         version = triton_version(url, benchmark.headers)
         answers = asyncio.run(_answers(url, benchmark, known))
-    recordings = [
-        _figures(file, turns, transcript, answer_s, benchmark.collar_s)
-        for file, turns, (transcript, answer_s) in zip(benchmark.files, known, answers, strict=True)
-    ]
+    recordings = []
+    for file, turns, (answer, answer_s) in zip(benchmark.files, known, answers, strict=True):
+        speaker_errors = errors(turns, answer.turns, benchmark.collar_s)
+        recordings.append(
+            RecordingErrors(
+                name=file.name,
+                audio_s=answer.duration,
+                answer_s=round(answer_s, 3),
+                speakers=_number(turns),
+                found=len(answer.speakers),
+                errors=speaker_errors,
+                der=round(speaker_errors.rate, 4),
+            )
+        )
     return SpeakersReport(
         header=begun.with_triton(version),
         collar_s=benchmark.collar_s,
@@ -198,7 +199,6 @@ def turns_of(file: Path, rttm: Path | None) -> list[Turn]:
 async def _answers(
     url: str, benchmark: SpeakersBenchmark, known: Sequence[Sequence[Turn]]
 ) -> list[tuple[Transcript, float]]:
-    """Return each answer and its seconds; one file is sent after the other."""
     async with AsyncClient(url, headers=benchmark.headers) as client:
         with progress("recordings", len(known)) as bar:
 
@@ -214,21 +214,6 @@ async def _answers(
         if outcome.error:
             raise BenchError(f"{benchmark.files[outcome.index]}: {outcome.error}")
     return [(item.answer, item.latency_s) for item in load.outcomes if item.answer is not None]
-
-
-def _figures(
-    file: Path, known: Sequence[Turn], transcript: Transcript, answer_s: float, collar_s: float
-) -> RecordingErrors:
-    speaker_errors = errors(known, transcript.turns, collar_s)
-    return RecordingErrors(
-        name=file.name,
-        audio_s=transcript.duration,
-        answer_s=round(answer_s, 3),
-        speakers=_number(known),
-        found=len(transcript.speakers),
-        errors=speaker_errors,
-        der=round(speaker_errors.rate, 4),
-    )
 
 
 def _number(turns: Sequence[Turn]) -> int:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 WARMUP = 8
 """Uncounted texts before each run."""
 RECOGNISED_AT_ONCE = 4
-"""Texts that are recognised at once."""
 PACED_S = 60.0
 """Least seconds of a paced load."""
 
@@ -38,7 +37,6 @@ class SynthesisBenchmark(LoadBenchmark):
     characters: int = 0
     """Length to which texts are joined; 0 leaves each as it is."""
     recognise: bool = False
-    """Whether the audio is recognised, and compared with the texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,6 @@ class SynthesisRun:
     """CPU seconds of the server for a second of audio; None if the benchmark did not start it."""
     cpu_by_process_s: Mapping[str, float] = field(default_factory=dict)
     wer: float | None = None
-    """Word errors of the recognised audio; None if it was not recognised."""
     word_times_ms: float | None = None
     """Median difference between the starts of words as spoken and as recognised."""
 
@@ -91,7 +88,6 @@ def joined_to(texts: Iterable[str], characters: int) -> list[str]:
 
 
 async def speak(client: AsyncClient, text: str, options: dict[str, Any]) -> TimedSpeech:
-    """Speak a text, and return its audio with its times."""
     began = time.perf_counter()
     first_s, late_s, audio_s, pieces = 0.0, 0.0, 0.0, list[Any]()
     words: list[SpokenWord] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from conch.audio.blocks import AudioBlocks
-from conch.audio.recording import Recording, file_recording
+from conch.audio.recording import Channels, Recording, file_recording
 from conch.audio.segmentation import Segmenter, SegmentRules, Span, segment_rules, text_of_state
 from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array, FloatArray
 from conch.session.answers import shifted_segment
@@ -56,9 +56,7 @@ class CutRecording:
     duration: float
     """Seconds."""
     channels: tuple[int, ...]
-    """Numbers of the channels that are transcribed by themselves."""
     warnings: tuple[str, ...]
-    """Problems of the audio, one sentence each."""
 
 
 def is_cuttable(options: RecognitionOptions) -> bool:
@@ -71,13 +69,8 @@ def is_cuttable(options: RecognitionOptions) -> bool:
 def cut(
     data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float
 ) -> CutRecording:
-    """Return where to cut a recording. One without a good pause stays whole.
-
-    `options` are those of the request, for which `is_cuttable`. Pieces are a little longer than
-    `piece_s` seconds. Raise an AudioError if the file cannot be decoded, and an OptionError if it
-    lacks the requested channel.
-    """
-    recording = _opened(data, options)
+    """Return where to cut a recording that `is_cuttable`; without a good pause it stays whole."""
+    recording = recording_of(data, options.channels)
     pieces: list[RequestPiece] = []
     for number, blocks in recording.channels.items():
         rules = segment_rules(options)
@@ -90,11 +83,10 @@ def audio_of(
     data: bytes, options: RecognitionOptions, pieces: Sequence[RequestPiece]
 ) -> Iterator[tuple[RequestPiece, FloatArray]]:
     """Yield the samples of pieces, each channel's in order of time, as the server decodes them."""
-    recording = _opened(data, options)
+    recording = recording_of(data, options.channels)
     for number, blocks in recording.channels.items():
-        wanted = [piece for piece in pieces if piece.channel == number]
         held, start = np.zeros(0, np.float32), 0
-        for piece in wanted:
+        for piece in (piece for piece in pieces if piece.channel == number):
             parts = [held[max(0, piece.start - start) :]]
             have = start + len(held)
             first = max(start, min(piece.start, have))
@@ -133,13 +125,8 @@ def joined(cut: CutRecording, parts: Sequence[Transcript], nbest: int) -> Transc
     )
 
 
-def length_s(data: bytes) -> float:
-    """Return a recording's seconds, by its header or bytes; raise an AudioError if unreadable."""
-    return file_recording(data, MAX_HOURS * 3600.0).length_s
-
-
-def _opened(data: bytes, options: RecognitionOptions) -> Recording:
-    return file_recording(data, MAX_HOURS * 3600.0, options.channels)
+def recording_of(data: bytes, channels: Channels = "mix") -> Recording:
+    return file_recording(data, MAX_HOURS * 3600.0, channels)
 
 
 def _channel_pieces(
@@ -194,7 +181,6 @@ class _Vad:
         """First sample, samples and memory before it, of the latest blocks."""
 
     def append(self, block: Array) -> FloatArray:
-        """Return the speech probabilities of the next block."""
         self._recent.append((self._end, block, self._state))
         probs, self._state = self._speech_probs(block, self._state)
         self.probs.append(probs)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conch.bulk.storage import address_of, file_system, full_address, reason, storage_errors
+from conch.bulk.storage import address_of, file_system, full_address, storage_errors
 from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import AudioError, BulkError
 
@@ -35,7 +35,6 @@ class Source:
     row: int = -1
     """Row of a Parquet file, or first byte of a line of JSON, with the bytes; -1 for a file."""
     columns: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Fields of its line in a manifest."""
 
 
 def sources_of(
@@ -44,9 +43,7 @@ def sources_of(
     """Return the recordings of all inputs, in order and each once.
 
     Inputs are folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
-    or addresses that fsspec reads. `left_out` gets the suffixes of files that are no audio. Raise a
-    BulkError if two recordings share an id, or an input cannot be read, holds nothing, or has a
-    broken row; the message names it and the row.
+    or addresses that fsspec reads. `left_out` gets the suffixes of files that are no audio.
     """
     by_id: dict[str, Source] = {}
     others = Counter[str]() if left_out is None else left_out
@@ -69,7 +66,6 @@ def sources_of(
 
 
 def left_out_text(left_out: Counter[str]) -> str:
-    """Return how many files were left out, by their suffixes."""
     counts = ", ".join(f"{number} {suffix}" for suffix, number in left_out.most_common(MOST_SHOWN))
     more = ", …" if len(left_out) > MOST_SHOWN else ""
     return f"{left_out.total()} files of folders are left out, as no audio by name: {counts}{more}"
@@ -78,13 +74,10 @@ def left_out_text(left_out: Counter[str]) -> str:
 def read_audio(source: Source) -> bytes:
     """Return the bytes of a recording; raise an AudioError if it cannot be read, or is empty."""
     try:
-        data = _read(source)
-    except AudioError:
-        raise
+        with storage_errors("cannot be read", AudioError):
+            data = _read(source)
     except BulkError as error:
         raise AudioError(str(error)) from None
-    except Exception as error:  # see `storage_errors`
-        raise AudioError(f"cannot be read: {reason(error)}") from None
     if not data:
         raise AudioError("the audio is empty: 0 bytes")
     return data
@@ -177,7 +170,6 @@ def _in_json(address: str, system: Any, path: str) -> Iterator[Source]:
 
 
 def json_row(where: str, line: bytes) -> Mapping[str, Any]:
-    """Return the object on a line of JSON."""
     try:
         row = json.loads(line)
     except ValueError as error:  # UnicodeDecodeError is one too

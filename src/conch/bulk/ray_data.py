@@ -22,16 +22,13 @@ from conch.wire.options import RecognitionOptions
 BLOCK_BYTES = 32 << 20
 """Size of Ray Data's blocks: one piece of a long recording."""
 STORE_BYTES = 1 << 30
-"""Size of Ray's object store, if this command starts Ray."""
 CALLS_AT_ONCE = 3
 """Units that a worker handles at once, so that its server is busy while one of them ends."""
 WORKER_CPUS, CUTTER_CPUS = 0.1, 0.5
 """CPUs that Ray counts: a worker waits for its server, and a cutter decodes."""
 MAX_BLOCKS = 4096
 CONNECT_S = 10.0
-"""Seconds for a Ray cluster to accept a connection."""
 STOP_S = 15.0
-"""Seconds for the servers of the nodes to end."""
 _RAISED = re.compile(r"^(?:conch\.wire\.errors\.)?BulkError: (.*)$", re.MULTILINE)
 """The last line of a traceback."""
 LOCALHOST = ("localhost", "127.0.0.1", "::1")
@@ -46,13 +43,8 @@ def connected(address: str | None) -> Iterator[list[str]]:
     import ray
 
     given = address or os.environ.get("RAY_ADDRESS")
-    settings: dict[str, Any] = {"address": given}
-    if not given:
-        settings = {
-            "address": "local",
-            "object_store_memory": STORE_BYTES,
-            "include_dashboard": False,
-        }
+    own = {"address": "local", "object_store_memory": STORE_BYTES, "include_dashboard": False}
+    settings: dict[str, Any] = {"address": given} if given else own
     host, _, port = given.rpartition(":") if given else ("127.0.0.2", "", "")
     host = host.strip("[]")
     if host and port.isdigit() and "/" not in host:
@@ -169,8 +161,7 @@ def _explained() -> Iterator[None]:
 def message_of(error: BaseException) -> str:
     """Return the message of a worker's error: of Ray's errors, that of the BulkError inside.
 
-    Ray Data wraps what its functions raise, and pickling drops the causes; the text of the
-    traceback remains.
+    Ray Data wraps what its functions raise, and pickling drops the causes, but not the traceback.
     """
     chain = [error]
     while (cause := getattr(chain[-1], "cause", None) or chain[-1].__cause__) is not None:
@@ -199,7 +190,6 @@ class NodeAddress:
             return str(ray.get(self.actor(ray.get_runtime_context().get_node_id()).url.remote()))
 
     def actor(self, node: str) -> Any:
-        """Return the actor of a node, which is made if there is none."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -43,17 +43,10 @@ class RunEvents(Protocol):
 
     left_out: Counter[str]  # see `sources_of`
 
-    def begun(self, files: int, before: Sequence[ShardOutcome]) -> None:
-        """Handle the number of files, and the outcomes of earlier runs."""
-
-    def done(self, outcome: ShardOutcome) -> None:
-        """Handle a shard that was written."""
-
-    def server_lost(self, url: str, reason: str) -> None:
-        """Handle that no server answers at an address."""
-
-    def server_back(self, url: str) -> None:
-        """Handle that one answers again."""
+    def begun(self, files: int, before: Sequence[ShardOutcome]) -> None: ...
+    def done(self, outcome: ShardOutcome) -> None: ...
+    def server_lost(self, url: str, reason: str) -> None: ...
+    def server_back(self, url: str) -> None: ...
 
 
 def run(
@@ -65,11 +58,7 @@ def run(
     ray_address: str | None = None,
     files_per_shard: int | None = None,
 ) -> list[ShardOutcome]:
-    """Transcribe the missing shards; return the outcomes of all shards.
-
-    Raise a BenchError for a broken row of a manifest, and a BulkError if an input or the output
-    cannot be used, or no server is available. Finished work is kept, and the same call continues.
-    """
+    """Transcribe the missing shards; return the outcomes of all shards."""
     sources, output = sources_of(inputs, left_out=events.left_out), Output(job.out)
     output.make()
     with locked(output) as run_id:

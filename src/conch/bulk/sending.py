@@ -39,14 +39,10 @@ Read = Callable[[], Awaitable[Audio]]
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How requests are sent."""
-
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Headers of every request."""
     jobs: int = 4
     """Most requests in flight at a server."""
     timeout_s: float = 3600.0
-    """Seconds for one request."""
     patience_s: float = 300.0
     """Seconds to wait for a server that is gone."""
 
@@ -83,11 +79,7 @@ class Answer:
 
 
 def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the version and weights of the models that a Triton describes; over gRPC alone.
-
-    The weights are the model's parameter `model`; without it `packaged`, those that come with the
-    version of Conch.
-    """
+    """Return the version and weights of models over gRPC; `packaged` are those of Conch itself."""
     if not url.startswith("grpc"):
         return {}
     import grpc  # type: ignore[import-untyped]
@@ -134,7 +126,6 @@ class Sender:
         self._url = ""
         self._models: dict[str, str] = {}
         self.in_flight = 0
-        """Recordings that are being sent, or wait for it."""
 
     async def close(self) -> None:
         if self._client is not None:
@@ -142,10 +133,7 @@ class Sender:
             self._client = None
 
     async def transcribe(self, read: Read, options: Mapping[str, Any]) -> Answer:
-        """Return the answer for one recording.
-
-        Raise a BulkError if no server is available, or it lacks a model that all requests need.
-        """
+        """Return the answer for one recording."""
         self.in_flight += 1
         try:
             async with self._slots:

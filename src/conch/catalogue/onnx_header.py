@@ -38,8 +38,6 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class GraphHeader:
-    """The inputs, outputs and metadata of a graph."""
-
     metadata: Mapping[str, str]
     inputs: tuple[Value, ...]
     """Inputs without the weights, which older files list among them."""

@@ -43,7 +43,6 @@ TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
 
 
 def version_text() -> str:
-    """Return the versions of Conch and of the installed Triton server."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -140,7 +140,6 @@ def run(args: argparse.Namespace) -> int:
 def _recognisers(
     args: argparse.Namespace,
 ) -> Iterator[tuple["RecogniserSettings", "RecogniserSettings"]]:
-    """Yield both recognisers; start a server for those without one."""
     from conch.pseudo_labels.journal import RecogniserSettings
 
     url_a, url_b = args.url_a or args.url, args.url_b or args.url
@@ -154,7 +153,6 @@ def _recognisers(
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check that the arguments fit together, and make the folder of `--cut`."""
     one = checked_options(args.a, (args.url, args.url_a, args.url_b))
     other = checked_options(args.b)
     if (weights := weights_of(args)) and args.url_a and args.url_b:

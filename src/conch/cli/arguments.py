@@ -7,13 +7,13 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeAlias
 
 from conch.wire.hosts import is_address
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The group of a parser that commands are added to."""
+MAX_PORT = 65_535
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 
 _FLAG = re.compile(r"^(-\S+)(?: (\S.*?))?  +(\S.*(?:\n .*)*)$", re.MULTILINE)
@@ -36,8 +36,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command and return its parser.
 
-    SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind. A
-    `usage` takes the place of argparse's own where that is too long.
+    SIGTERM ends it like Ctrl-C. A `usage` takes the place of argparse's own where that is too long.
     """
     raw = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
     parser = subparsers.add_parser(
@@ -117,7 +116,6 @@ def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], flo
 
 
 def output(text: str) -> Path:
-    """Return the name of a file that can be written."""
     # Check this before a long measurement, not after it.
     path = Path(text)
     if not path.parent.is_dir() or path.is_dir():
@@ -132,19 +130,18 @@ def existing(text: str) -> str:
     return text
 
 
-def host_and_port(text: str) -> tuple[str, str]:
+def address(text: str, least: int = 0) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`, `:PORT` or `PORT`; the default host is the loopback."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if ":" in host and not is_address(host):
         raise argparse.ArgumentTypeError(f"HOST:PORT, as [::1]:9000; got {text!r}")
-    return host, port
+    if not port.isdecimal() or not least <= int(port) <= MAX_PORT:
+        takes = f"HOST:PORT, with a port from {least} to {MAX_PORT}"
+        raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
+    return host, int(port)
 
 
 def interrupt_on_sigterm() -> None:
     """Handle SIGTERM like Ctrl-C, so that no server, child process or folder is left behind."""
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -3,8 +3,11 @@
 import argparse
 import json
 import math
+from collections.abc import Iterable
+from dataclasses import fields
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from conch.cli.arguments import (
     Subparsers,
@@ -20,7 +23,8 @@ from conch.cli.server import HEADERS, NO_WEIGHTS, WEIGHTS, given_server
 from conch.wire.errors import OptionError
 
 MAX_RATE = 1000.0
-"""Highest rate of requests that one client sends, per second."""
+Settings = TypeVar("Settings")
+Item = TypeVar("Item")
 
 INPUT = """
 --manifest FILE.tsv!  recordings and their texts
@@ -41,10 +45,6 @@ SEND = """
 URL = """
 --url URL  host:port, http:// or grpc:// of a running server, or of a gateway; without it, the
            benchmark starts one and measures its memory
-"""
-FIND_LARGEST = """
---find-largest  then find the largest number of streams that the server keeps up with: p99 of the
-                chunk latency is below the chunk's length
 """
 OUTPUT = """
 --json FILE      every figure
@@ -108,11 +108,23 @@ SPOKEN = """
 ACCURACY = """
 --accuracy PRESET[,PRESET…]  values of the option accuracy to compare, such as fast,balanced,best
 """
+CLIENTS = """
+--concurrency N[,N…]...  concurrent clients; several numbers make one run each (default: 1)
+--warmup N=8             uncounted requests before each run
+"""
+SPEAKING_CLIENTS = "--concurrency N[,N…]...  concurrent clients (default: 1,8)"
+RATE = """
+--rate R[,R…]...  requests per second at random times (a Poisson process); latency counts from when
+                  each request was due; several numbers make one run each
+"""
 STREAMS = """
+--streams N[,N…]...  concurrent streams; several numbers make one run each (default: 8)
 --chunk-ms N=640  milliseconds of a chunk
 --seconds N=60    seconds of audio of a stream
 --pause N=1.5     seconds of silence between the utterances of a stream
 --warmup N=5      uncounted seconds of the same streams before each run
+--find-largest    then find the largest number of streams that the server keeps up with: p99 of the
+                  chunk latency is below the chunk's length
 """
 
 
@@ -158,10 +170,8 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=SPEAKERS,
     )
     speakers.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a recording")
-    seconds = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
-    add_flags(
-        speakers.add_argument_group("input"), TURNS + OPTION, rttm=(Path, None), collar=seconds
-    )
+    turns = speakers.add_argument_group("input")
+    add_flags(turns, TURNS + OPTION, rttm=(Path, None), collar=from_0)
     add_server(speakers.add_argument_group("how"))
     add_output(speakers)
     synthesis = add_command(
@@ -175,30 +185,21 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_input(synthesis, LIMIT + SPOKEN, limit=positive, characters=(positive, 0))
     spoken = synthesis.add_argument_group("how")
-    add_counts(spoken, "--concurrency", "concurrent clients (default: 1,8)")
-    add_rate(spoken)
+    add_flags(spoken, SPEAKING_CLIENTS + RATE, concurrency=counts, rate=rates)
     add_server(spoken)
     add_output(synthesis)
 
 
-def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the streams, their audio and the server; return the group of the input."""
-    what = add_input(parser, LIMIT + OPTION + METRIC, limit=positive)
+def add_streams(parser: argparse.ArgumentParser) -> None:
+    add_input(parser, LIMIT + OPTION + METRIC, limit=positive)
     how = parser.add_argument_group("how")
-    add_counts(
-        how, "--streams", "concurrent streams; several numbers make one run each (default: 8)"
-    )
-    warmup = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
     pause = number("seconds above 0", lambda seconds: 0 < seconds < math.inf)
-    add_flags(
-        how, STREAMS + FIND_LARGEST, chunk_ms=positive, seconds=positive, pause=pause, warmup=warmup
-    )
+    types = {"streams": counts, "chunk_ms": positive, "seconds": positive}
+    add_flags(how, STREAMS, pause=pause, warmup=from_0, **types)
     add_server(how)
-    return what
 
 
 def presets(text: str) -> list[str]:
-    """Return values of the option `accuracy` separated by commas."""
     from conch.cli.option_flags import parse_options
 
     names = text.split(",")
@@ -211,40 +212,19 @@ def presets(text: str) -> list[str]:
 
 
 def run_offline(args: argparse.Namespace) -> int:
-    settings = server_benchmark_of(args)
-    # Imported here, so that `conch --help` does not wait for numpy and the clients.
+    served = served_by(args)
     from conch.bench import offline
 
-    report = offline.run(
-        offline.OfflineBenchmark(
-            **settings,
-            **offered_of(args),
-            accuracy=args.accuracy,
-            send=args.send,
-        )
-    )
+    report = offline.run(settings_of(offline.OfflineBenchmark, args, **served, **loads_of(args, 1)))
     write_report(args, report, offline.markdown(report))
     return 1 if any(run.figures.errors == run.figures.utterances for run in report.runs) else 0
 
 
-def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a `conch.bench.live.LiveBenchmark`, from `add_streams`."""
-    return {
-        **server_benchmark_of(args, live=True),
-        "streams": list(dict.fromkeys(args.streams or [8])),
-        "chunk_ms": args.chunk_ms,
-        "seconds": args.seconds,
-        "pause_s": args.pause,
-        "warmup_s": args.warmup,
-        "find_largest": args.find_largest,
-    }
-
-
 def run_live(args: argparse.Namespace) -> int:
-    settings = live_benchmark_of(args)
+    settings = streams_of(args)
     from conch.bench import live
 
-    benchmark = live.LiveBenchmark(**settings)
+    benchmark = settings_of(live.LiveBenchmark, args, **settings)
     report = live.run(benchmark)
     write_report(args, report, live.markdown(report))
     requested = report.runs[: len(benchmark.streams)]
@@ -252,24 +232,13 @@ def run_live(args: argparse.Namespace) -> int:
 
 
 def run_speakers(args: argparse.Namespace) -> int:
-    headers, weights = given_server(args)
-    options = options_of(args)
+    served = served_by(args)
     from conch.bench import speakers
     from conch.scoring import require
 
     require("scipy")
-    report = speakers.run(
-        speakers.SpeakersBenchmark(
-            files=tuple(args.files),
-            rttm=args.rttm,
-            collar_s=args.collar,
-            is_number_given=args.number_given,
-            url=args.url,
-            weights=weights,
-            headers=headers,
-            options=options,
-        )
-    )
+    more = {"collar_s": args.collar, "is_number_given": args.number_given}
+    report = speakers.run(settings_of(speakers.SpeakersBenchmark, args, **served, **more))
     write_report(args, report, speakers.markdown(report))
     return 0
 
@@ -278,39 +247,49 @@ def run_synthesis(args: argparse.Namespace) -> int:
     headers, weights = given_server(args)
     from conch.bench import synthesis
 
-    benchmark = synthesis.SynthesisBenchmark(
-        **choice_of(args),
-        url=args.url,
-        headers=headers,
-        weights=weights,
-        concurrency=list(dict.fromkeys(args.concurrency or ([] if args.rate else [1, 8]))),
-        rates=list(dict.fromkeys(args.rate or [])),
-        options={"voice": args.voice} if args.voice else {},
-        characters=args.characters,
-        recognise=args.recognise,
+    more = {"options": {"voice": args.voice} if args.voice else {}, **loads_of(args, 1, 8)}
+    benchmark = settings_of(
+        synthesis.SynthesisBenchmark, args, headers=headers, weights=weights, **more
     )
     report = synthesis.run(benchmark)
     write_report(args, report, synthesis.markdown(report))
     return 1 if any(run.errors == run.texts for run in report.runs) else 0
 
 
-def add_input(
-    parser: argparse.ArgumentParser, more: str = "", **values: Any
-) -> "argparse._ArgumentGroup":
-    """Add the manifest, its parts and more flags, as for `add_flags`; return their group."""
-    what = parser.add_argument_group("input")
-    add_flags(what, INPUT + more, manifest=Path, **values)
-    return what
+def settings_of(settings: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
+    """Return the settings of a benchmark, from the arguments of the same names that are given."""
+    names = {item.name for item in fields(settings)}  # type: ignore[arg-type]
+    given = {name: value for name, value in vars(args).items() if name in names}
+    return settings(**{name: value for name, value in given.items() if value is not None} | more)
 
 
-def choice_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a `conch.bench.samples.Choice`, from `add_input`."""
-    names = ("manifest", "split", "source", "limit")
-    return {name: getattr(args, name) for name in names if name in args}
+def served_by(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
+    """Return the fields of a `conch.bench.samples.ServerBenchmark` with names of their own."""
+    headers, weights = given_server(args)
+    return {"weights": weights, "headers": headers, "options": options_of(args, live=live)}
+
+
+def streams_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a `conch.bench.live.LiveBenchmark` with names of their own."""
+    own = {"pause_s": args.pause, "warmup_s": args.warmup}
+    return {"streams": each_once(args.streams) or [8], **own, **served_by(args, live=True)}
+
+
+def loads_of(args: argparse.Namespace, *clients: int) -> dict[str, Any]:
+    """Return the loads that are named; without any, closed loops of so many clients."""
+    named, paced = each_once(args.concurrency), each_once(args.rate)
+    return {"concurrency": named or ([] if paced else [*clients]), "rates": paced}
+
+
+def each_once(lists: Iterable[Iterable[Item]]) -> list[Item]:
+    return list(dict.fromkeys(chain.from_iterable(lists)))
+
+
+def add_input(parser: argparse.ArgumentParser, more: str = "", **values: Any) -> None:
+    add_flags(parser.add_argument_group("input"), INPUT + more, manifest=Path, **values)
 
 
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    # Imported here, so that `conch --help` does not wait for the client.
     from conch.cli.option_flags import parse_options
 
     try:
@@ -320,57 +299,19 @@ def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any
 
 
 def add_server(how: "argparse._ArgumentGroup") -> None:
-    """Add the server to measure: its address and headers, or the weights of a new one."""
     add_flags(how, URL + WEIGHTS + HEADERS, **NO_WEIGHTS)
 
 
-def server_benchmark_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    """Return the fields of a `conch.bench.samples.ServerBenchmark`."""
-    headers, weights = given_server(args)
-    return {
-        **choice_of(args),
-        "url": args.url,
-        "weights": weights,
-        "headers": headers,
-        "options": options_of(args, live=live),
-        "metric": args.metric,
-    }
-
-
-def add_counts(how: "argparse._ArgumentGroup", flag: str, help: str) -> None:
-    """Add a flag that takes whole numbers from 1, several times too."""
-    how.add_argument(flag, type=counts, action="extend", metavar="N[,N…]", help=help)
-
-
-def add_rate(how: "argparse._ArgumentGroup") -> None:
-    how.add_argument(
-        "--rate",
-        type=rates,
-        action="extend",
-        metavar="R[,R…]",
-        help="requests per second at random times (a Poisson process); latency counts from when "
-        "each request was due; several numbers make one run each",
-    )
-
-
 def add_offered(how: "argparse._ArgumentGroup") -> None:
-    """Add the loads, and the uncounted requests before each."""
-    add_counts(
-        how, "--concurrency", "concurrent clients; several numbers make one run each (default: 1)"
-    )
-    add_rate(how)
-    add_flags(how, "--warmup N=8  uncounted requests before each run", warmup=count)
+    add_flags(how, CLIENTS + RATE, concurrency=counts, rate=rates, warmup=count)
 
 
-def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the files of the report; return their group."""
+def add_output(parser: argparse.ArgumentParser) -> None:
     out = parser.add_argument_group("output, besides the table on stdout")
     add_flags(out, OUTPUT, json=output, markdown=output)
-    return out
 
 
 def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
-    """Print the table of a report and write the files of `add_output`."""
     print(table, end="")
     if args.json:
         from conch.bench.header import to_json
@@ -381,23 +322,15 @@ def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
         args.markdown.write_text(table, encoding="utf-8")
 
 
-def offered_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of loads, from `add_offered`: one client if no load is named."""
-    clients = args.concurrency or ([] if args.rate else [1])
-    rates = list(dict.fromkeys(args.rate or []))
-    return {"concurrency": list(dict.fromkeys(clients)), "rates": rates, "warmup": args.warmup}
-
-
 def counts(text: str) -> list[int]:
-    """Return numbers from 1, separated by commas."""
     return [positive(part) for part in text.split(",")]
 
 
 def rates(text: str) -> list[float]:
-    """Return rates separated by commas."""
     takes = f"a number above 0 and up to {MAX_RATE:g} requests a second"
     rate = number(takes, lambda value: 0 < value <= MAX_RATE)
     return [rate(part) for part in text.split(",")]
 
 
 count = whole(0)
+from_0 = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)

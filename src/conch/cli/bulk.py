@@ -45,8 +45,11 @@ exit codes: 0 all files done, 1 a file failed (the others are done), or the run 
 """
 
 
-FLAGS = """
---shards {jsonl,parquet}=jsonl  kind of the shards
+FLAGS = f"""
+--out DIR!                      folder or address for shards
+--format {{{",".join(FORMATS)}}}...  write a file for each recording too, into DIR/_files; srt, vtt
+                                and ctm turn --word-timestamps on
+--shards {{jsonl,parquet}}=jsonl  kind of the shards
 --overwrite                     remove what an earlier run has written to DIR
 """
 SERVERS = """
@@ -77,15 +80,6 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=EXAMPLES,
     )
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="see below")
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder or address for shards")
-    parser.add_argument(
-        "--format",
-        action="append",
-        choices=FORMATS,
-        default=[],
-        help="write a file for each recording too, into DIR/_files; may be given several times; "
-        "srt, vtt and ctm turn --word-timestamps on",
-    )
     add_flags(parser, FLAGS)
     timeout = number("a number of seconds above 0", lambda value: 0 < value < float("inf"))
     patience = number("a number of seconds from 0", lambda value: 0 <= value < float("inf"))
@@ -126,7 +120,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_installed() -> None:
-    """Check, before anything is read, that Ray Data and its dependencies are installed."""
     try:
         import fsspec  # noqa: F401
         import ray.data  # noqa: F401

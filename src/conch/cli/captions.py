@@ -41,8 +41,6 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """The lines to show after an answer."""
-
     final: tuple[str, ...]
     """Utterances that became final with this answer, in order; none is empty."""
     open: tuple[Line, ...]
@@ -59,7 +57,6 @@ class Captions:
         self._num_final = 0
 
     def after(self, answer: Transcript) -> Caption:
-        """Return what to show after the next answer."""
         segments = {segment.index: segment for segment in answer.segments}
         self._known |= {index: segments[index] for index in segments if index >= self._num_final}
         final: list[str] = []
@@ -186,7 +183,6 @@ class OpenLines:
         self._shown = shown
 
     def close(self) -> None:
-        """Leave the lines as they are, and continue below them."""
         self._terminal.write("\n" * len(self._shown))
         self._terminal.flush()
         self._shown = []

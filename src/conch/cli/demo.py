@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SPEECH = Path(__file__).parents[1] / "samples" / "tiger.ogg"
 NBEST = 3
 MIN_TEXT_WIDTH = 30
-"""Columns for the texts on the narrowest terminal."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -84,7 +83,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def spoken(client: "Client", text: str) -> str:
-    """Speak a text into a file, and return a line on the result."""
     for _ in client.synthesize_stream("The first one is on cold caches too."):
         pass
     begun = perf_counter()
@@ -98,7 +96,6 @@ def spoken(client: "Client", text: str) -> str:
 
 
 def score_table(transcript: Transcript) -> Iterator[str]:
-    """Yield the n-best list as lines: scores in columns, texts wrapped to the terminal."""
     heading = f"{'score':>9}{'am':>9}{'lm':>9}{'ctc':>9}{'words':>7}  "
     yield f"{heading}text"
     width = max(shutil.get_terminal_size().columns - len(heading), MIN_TEXT_WIDTH)
@@ -117,7 +114,6 @@ def _opinions(hypothesis: Hypothesis) -> str:
 
 
 def time_table(transcripts: Mapping[str, Transcript]) -> Iterator[str]:
-    """Yield a line of times for each stage of the transcripts, the total last."""
     stages = [transcript.stages for transcript in transcripts.values()]
     yield f"{'time per stage (ms)':20}" + "".join(f"{title:>15}" for title in transcripts)
     names = dict.fromkeys(name for each in stages for name in each if name != "total")

@@ -12,7 +12,7 @@ from conch.cli.arguments import (
     UsageError,
     add_command,
     add_flags,
-    host_and_port,
+    address,
     number,
     output,
     whole,
@@ -67,8 +67,8 @@ _port = whole(1, haproxy.MAX_PORT)
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, port = host_and_port(text)
-    return _host(host), _port(port)
+    host, port = address(text, least=1)
+    return _host(host), port
 
 
 def _word(text: str) -> str:
@@ -171,7 +171,6 @@ def _check(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; replace only a file that this command made."""
     try:
         if path.exists() and not path.read_text(errors="replace").startswith(haproxy.MARK):
             raise ConfigError(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, existing, whole
-from conch.cli.server import HEADERS, URL, headers_of, server_that_fits
+from conch.cli.server import BEFORE, HEADERS, URL, headers_of, server_that_fits
 from conch.fitted_voices import LEAST_MINUTES, MINUTES, MOST_MINUTES, NAME, TAKES_NAME, FittedVoice
 from conch.wire.errors import ConchError
 
@@ -33,11 +33,9 @@ FLAGS = f"""
 --consent FILE        recording of the sentence that the server may ask for
 """
 POLL_S = 1.0
-"""Seconds between two looks at the work."""
 
 
 def add_parsers(commands: Subparsers) -> None:
-    """Add the commands to those of `conch voices`."""
     fit = add_command(
         commands,
         "fit",
@@ -55,12 +53,10 @@ def add_parsers(commands: Subparsers) -> None:
     add_flags(fit, FLAGS, minutes=minutes, consent=(existing, None))
     stop = add_command(commands, "stop", run_stop, help="end the work on a voice, and keep it")
     remove = add_command(commands, "remove", run_remove, help="delete a fitted voice")
-    # What stands in front of the command holds.
-    before = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
     for parser in (stop, remove):
         parser.add_argument("name", type=_name, metavar="NAME", help="a fitted voice")
     for parser in (fit, stop, remove):
-        add_flags(parser, URL + HEADERS, **before)
+        add_flags(parser, URL + HEADERS, **BEFORE)
 
 
 def _name(text: str) -> str:
@@ -90,7 +86,6 @@ def run_fit(args: argparse.Namespace) -> int:
 
 
 def _watched(client: "Client", name: str) -> FittedVoice:
-    """Return a voice once its work is over, and show how far it is until then."""
     from tqdm import tqdm
 
     voice = client.fitted_voice(name)
@@ -110,7 +105,6 @@ def _watched(client: "Client", name: str) -> FittedVoice:
 
 
 def summary(voice: FittedVoice) -> str:
-    """Return how good a voice is, in a line."""
     if voice.similarity is None:
         return "waits for its turn" if voice.status == "queued" else "begins"
     wer = "" if voice.wer is None else f", WER {voice.wer:g} %"
@@ -151,6 +145,5 @@ def _client(args: argparse.Namespace) -> "Iterator[Client]":
 
 
 def lines_of(voices: Sequence[FittedVoice]) -> Iterator[str]:
-    """Yield what a list says of fitted voices."""
     for voice in voices:
         yield f"{voice.name:12} {'fitted':6} {voice.error or summary(voice)}"

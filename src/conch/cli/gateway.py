@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers, add_command, add_flags, host_and_port, number, positive
+from conch.cli.arguments import Subparsers, add_command, add_flags, address, number, positive
 from conch.cli.logs import add_log_flags, announce, with_log
 from conch.wire.errors import ConfigError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from conch.gateway import GatewayConfig
 
 DEFAULT_ADDRESS = "127.0.0.1:9000"
-MAX_PORT = 65_535
 FLAGS = """
 --keys FILE                  API keys, as `conch gateway keys` writes them (default: its file, if
                              it exists)
@@ -66,6 +65,7 @@ examples:
   conch gateway keys remove anna
 """
 SERVERS = "--url URL...  gRPC address of a server (default: grpc://127.0.0.1:8001)"
+KEYS_FILE = "--keys FILE  file (default: ~/.config/conch/gateway-keys.json)"
 KEY_FLAGS = """
 --requests-per-minute N  default: no limit
 --audio-s-per-minute S   seconds of audio, of files and live sessions (default: no limit)
@@ -73,18 +73,7 @@ KEY_FLAGS = """
 """
 
 
-def address(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`."""
-    host, port = host_and_port(text)
-    if not port.isdecimal() or int(port) > MAX_PORT:
-        raise argparse.ArgumentTypeError(
-            f"HOST:PORT, with a port from 0 to {MAX_PORT}; got {text!r}"
-        )
-    return host, int(port)
-
-
 def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:
-    """Add the flags of a gateway; `flags` are the names of the one for its address."""
     group = parser.add_argument_group("gateway", "The one port that may be public.")
     group.add_argument(
         *flags,
@@ -137,7 +126,6 @@ def _languages(text: str) -> tuple[str, ...]:
 
 
 def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
-    """Return the configuration that the flags give, with the default server."""
     from conch.gateway import GatewayConfig
     from conch.gateway.keys import default_keys_file
     from conch.gateway.models import PATHS
@@ -201,14 +189,8 @@ def add_parser(subparsers: Subparsers) -> None:
     remove.add_argument("name", metavar="NAME", help="name of the key")
     every = add_command(actions, "list", list_keys, help="list the names and limits of all keys")
     for action in (add, remove, every):
-        action.add_argument(
-            "--keys",
-            type=Path,
-            # A default would hide the value of `conch gateway --keys FILE keys …`.
-            default=argparse.SUPPRESS,
-            metavar="FILE",
-            help="file (default: ~/.config/conch/gateway-keys.json)",
-        )
+        # A default would hide the value of `conch gateway --keys FILE keys …`.
+        add_flags(action, KEYS_FILE, keys=(Path, argparse.SUPPRESS))
 
 
 def _name(text: str) -> str:

@@ -84,7 +84,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # Imported here, so that `conch --help` does not wait for numpy, onnxruntime and kaldifst.
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.decoding.ngram.files import read_ngrams
     from conch.decoding.ngram.model import model_path

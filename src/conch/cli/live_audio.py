@@ -32,7 +32,6 @@ class AudioSource:
     """Chunks of audio, each as soon as it is available."""
 
     sample_rate: int
-    """Hz."""
     chunks: Chunks
     """Mono, float32 or int16 `[samples]`."""
 
@@ -52,9 +51,9 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> AudioSource:
 
 
 def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> AudioSource:
-    """Return the chunks of standard input, each as soon as it is available, or raise an AudioError.
+    """Return the chunks of standard input, each as soon as it is available.
 
-    `sample_rate`, in Hz, is that of raw 16-bit little-endian samples; a container has its own. With
+    `sample_rate` is that of raw 16-bit little-endian samples; a container has its own. With
     `is_raw`, any input is read as raw samples.
     """
     # Not the reader of sys.stdin: Python cannot end while a thread waits in that one.
@@ -72,22 +71,15 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
     if pipe.seekable() and pipe.tell() == len(first):
         decoded = AudioFile(pipe, "stdin")
     else:
-        decoded = AudioFile(_Pipe(first, pipe), "stdin", container=container)
+
+        def read(offset: int, size: int) -> bytes:
+            nonlocal first
+            data, first = first[:size], first[size:]
+            return data or pipe.read1(size)
+
+        decoded = AudioFile(read, "stdin", container=container)
     size = decoded.sample_rate * chunk_ms // 1000
     return AudioSource(decoded.sample_rate, _with_pauses(cut_to_blocks(_mono(decoded), size)))
-
-
-class _Pipe:
-    """Returns the bytes already read, then those of a pipe as they come."""
-
-    def __init__(self, first: bytes, pipe: io.BufferedReader) -> None:
-        self._first, self._pipe = first, pipe
-
-    def __call__(self, offset: int, size: int) -> bytes:
-        if self._first:
-            data, self._first = self._first[:size], self._first[size:]
-            return data
-        return self._pipe.read1(size)
 
 
 def _mono(decoded: AudioFile) -> Iterator[Samples]:
@@ -109,7 +101,6 @@ def _paced(chunks: Iterable[Samples], sample_rate: int, speed: float) -> Iterato
 
 
 def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chunks:
-    """Yield chunks of raw samples, of at most `size` bytes."""
     frame = 2 * channels
     held = first
     while True:
@@ -148,10 +139,7 @@ def _with_pauses(chunks: Chunks) -> Chunks:
 
 
 def of_microphone(sample_rate: int, chunk_ms: int) -> AudioSource:
-    """Return the audio of the default microphone, until interrupted.
-
-    An AudioError says that a library is missing or, while chunks are read, the microphone.
-    """
+    """Return the audio of the default microphone, until interrupted."""
     try:
         import sounddevice
     except ImportError:

@@ -58,10 +58,14 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
 COLUMNS = ("name", "languages", "MB", "licence", "state")
 
 
-CONVERT_FLAGS = """
---name NAME                  name of the new model (default: the last part of MODEL)
---quantization TYPE=float16  type of the stored weights: float16, int8, int8_float16, int8_float32,
-                             int8_bfloat16, int16, bfloat16, float32
+QUANTIZATIONS = (
+    *("float16", "int8", "int8_float16", "int8_float32", "int8_bfloat16", "int16", "bfloat16"),
+    "float32",
+)
+"""CTranslate2's types of stored weights; it converts them to its compute type on loading."""
+CONVERT_FLAGS = f"""
+--name NAME  name of the new model (default: the last part of MODEL)
+--quantization {{{",".join(QUANTIZATIONS)}}}=float16  type of the stored weights
 """
 EXPORT_FLAGS = """
 --cpu       run on the CPU alone (default: on GPUs where there are some)
@@ -117,7 +121,7 @@ def add_parser(subparsers: Subparsers) -> None:
     convert.add_argument(
         "model", metavar="MODEL", help="a folder, or a name such as openai/whisper-small"
     )
-    add_flags(convert, CONVERT_FLAGS, name="", quantization=quantization)
+    add_flags(convert, CONVERT_FLAGS, name="")
     export = add_command(
         commands,
         "export-repository",
@@ -137,14 +141,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="write it there (default: FOLDER-triton in the current folder)",
     )
     add_flags(export, EXPORT_FLAGS)
-
-
-def quantization(text: str) -> str:
-    from conch.catalogue.convert import QUANTIZATIONS
-
-    if text not in QUANTIZATIONS:
-        raise argparse.ArgumentTypeError(f"one of {', '.join(QUANTIZATIONS)}; got {text!r}")
-    return text
 
 
 def run(args: argparse.Namespace) -> int:

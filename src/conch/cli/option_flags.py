@@ -27,10 +27,9 @@ def add_option_flags(
     choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
     title: str = "recognition options",
 ) -> None:
-    """Add a flag for every known option, by default those of recognition.
+    """Add a flag for every known option; one that is not given is missing in the namespace.
 
-    One that is not given is missing in the namespace. `choices` are those of an option of which
-    the command takes no others.
+    `choices` are those of an option of which the command takes no others.
     """
     group = parser.add_argument_group(
         title, "An option that is not given has the server's default."
@@ -46,10 +45,7 @@ def add_option_flags(
 def given_options(
     args: argparse.Namespace, known: Iterable["Field[Any]"] | None = None
 ) -> dict[str, Any]:
-    """Return the options whose flags were given; those of recognition if none are `known`.
-
-    With known speakers or names of speakers, they are told apart.
-    """
+    """Return the options whose flags were given; with names or voices, speakers are told apart."""
     names = all_options() if known is None else [item.name for item in known]
     given = {name: getattr(args, name) for name in names if name in args}
     is_named = "known_speakers" in given or getattr(args, "speaker_names", {})
@@ -101,7 +97,6 @@ _OTHERWISE: Mapping[str, Mapping[str, Any]] = {
         "that is nearest to it, in place of --voice",
     },
 }
-"""Flags that take other words than the option."""
 
 
 def _settings(item: "Field[Any]") -> dict[str, Any]:

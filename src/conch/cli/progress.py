@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 TICK_S = 0.5
-"""Seconds between two updates of the line."""
 LONG_S = 30.0
 """Audio longer than this is requested as a stream; shorter audio takes a few seconds."""
 STDIN = "-"
@@ -28,7 +27,6 @@ MAX_NAME_CHARS = 24
 SHARE = "{desc}  {percentage:.0f}%|{bar:20}| {elapsed}<{remaining}{postfix}"
 CLOCK = "{desc}  {elapsed}{postfix}"
 SHOWN = 20
-"""Most problems of one kind that are shown."""
 
 
 class Progress:
@@ -37,8 +35,6 @@ class Progress:
     def __init__(
         self, names: Sequence[str], stdin: bytes, *, can_stream: bool, is_text_shown: bool
     ) -> None:
-        """Find the lengths of the files if they are shown."""
-        # Imported here, so that `conch --help` does not wait for it.
         from tqdm import tqdm
 
         # Only if it is shown: finding the length of an mp3 means reading all of it.
@@ -91,7 +87,6 @@ class Progress:
         return FileProgress(self, length, self._can_stream and is_long)
 
     def add(self, seconds: float, files: int = 0) -> None:
-        """Add seconds of audio and files that are done."""
         self._num_done += files
         self._bar.update(seconds)
         elapsed_s = self._bar.format_dict["elapsed"]
@@ -100,7 +95,6 @@ class Progress:
         self._bar.set_description_str(self._title)
 
     def write(self, text: str, stream: TextIO) -> None:
-        """Write a text above the line."""
         with self._bar.external_write_mode(file=sys.stderr):
             stream.write(text)
             stream.flush()
@@ -112,11 +106,9 @@ class FileProgress:
         self._length = length
         self._reached = 0.0
         self.is_streamed = is_streamed
-        """Whether to request the file as a stream."""
 
     @property
     def model(self) -> str:
-        """The entry point that the file goes to."""
         return "speech_stream" if self.is_streamed else "speech"
 
     def reached(self, seconds: float, files: int = 0) -> None:
@@ -131,7 +123,6 @@ class FileProgress:
 
 
 def _length(name: str, stdin: bytes) -> float | None:
-    """Return the seconds of audio in a file, None if they are not known."""
     if name == STDIN:
         return length_of(io.BytesIO(stdin))
     if not Path(name).is_file():  # do not read a pipe here
@@ -169,7 +160,6 @@ class FileBar:
         """Show the bar of `files`, of which `before` were done by an earlier run."""
         if before:
             print(f"conch: {before} of {files} files were done before", file=sys.stderr)
-        # Imported here, so that `conch --help` does not wait for it.
         from tqdm import tqdm
 
         self._started = time.monotonic()
@@ -183,14 +173,12 @@ class FileBar:
         )
 
     def update(self, files: int, audio_s: float) -> None:
-        """Count files that are done, and show the figures behind the bar."""
         assert self._bar is not None
         self.audio_s += audio_s
         self._bar.update(files)
         self._bar.set_postfix_str(self.figures())
 
     def figures(self) -> str:
-        """Return how much is done, and how many files failed."""
         return f"{self.audio_s / 3600:.2f} h, {self._rate()}{self._problems['errors']} failed"
 
     def _rate(self) -> str:
@@ -198,7 +186,6 @@ class FileBar:
         return f"{speed:.1f}x real time, "
 
     def problems(self, severity: str, texts: Iterable[str]) -> None:
-        """Write the first problems of a severity, `errors` or `warnings`, above the bar."""
         for text in texts:
             self._problems[severity] += 1
             if self._problems[severity] <= SHOWN:
@@ -207,7 +194,6 @@ class FileBar:
                 self.line(f"further {severity} are only in {self._all_in}")
 
     def line(self, text: str) -> None:
-        """Write a line above the bar."""
         from tqdm import tqdm
 
         tqdm.write(f"conch: {text}", file=sys.stderr)

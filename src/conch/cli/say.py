@@ -19,7 +19,7 @@ from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli import fit
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
-from conch.cli.server import HEADERS, URL, headers_of, server_for_voice
+from conch.cli.server import BEFORE, HEADERS, URL, headers_of, server_for_voice
 from conch.client import Client, Speech
 from conch.client.asynchronous import has_streams
 from conch.client.endpoint import Address, Endpoint
@@ -104,13 +104,10 @@ def add_parser(subparsers: Subparsers) -> None:
         help="a recording of 3 to 20 s, or a voice of conch speakers add",
     )
     fit.add_parsers(commands)
-    # What stands in front of the command holds.
-    before = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
-    add_flags(like, URL + HEADERS, **before)
+    add_flags(like, URL + HEADERS, **BEFORE)
 
 
 def list_voices(args: argparse.Namespace) -> int:
-    """Print a line for each voice, with what brings it to this machine if it is not there."""
     if args.piper and args.url:
         raise UsageError("--piper lists voices of this machine, and --url those of a gateway")
     if args.url:
@@ -135,15 +132,11 @@ def list_voices(args: argparse.Namespace) -> int:
 
 
 def line_of(voice: Voice | AddedVoice) -> str:
-    """Return what a list says of a voice."""
     return f"{voice.name:12} {voice.language:6} {voice.description}"
 
 
 def added_by(folder: str | None) -> Sequence[AddedVoice]:
-    """Let this process know the voices of Piper in a folder, and return them; none without one.
-
-    Raise a ConfigError if one is incomplete, or there is none.
-    """
+    """Let this process know the voices of Piper in a folder, and return them; none without one."""
     if not folder:
         return ()
     from conch.catalogue.models import KINDS, checked, find
@@ -155,7 +148,6 @@ def added_by(folder: str | None) -> Sequence[AddedVoice]:
 
 
 def run_like(args: argparse.Namespace) -> int:
-    """Print the voice for a recording, and how similar both sound."""
     if args.piper:
         raise UsageError("like mixes Kokoro's voices: leave out --piper")
     options = SynthesisOptions(reference=args.reference)
@@ -229,7 +221,6 @@ def speech(
 
 
 def written(pieces: Iterable[Speech], file: IO[bytes], *, is_wav: bool = False) -> Speech:
-    """Write the audio of pieces, each at once; return the last one."""
     for piece in pieces:
         if is_wav:
             file.write(wav_header(piece.spoken.sample_rate))
@@ -269,7 +260,6 @@ def played(pieces: Iterator[Speech], player: str) -> Speech:
 
 
 def installed_player() -> str:
-    """Return a program that plays sound, or raise a UsageError if there is none."""
     for name in PLAYERS:
         if path := shutil.which(name):
             return path

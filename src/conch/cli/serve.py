@@ -117,7 +117,6 @@ FLAGS = """
                                   of them; all are loaded at the start
 """
 ALL = "all"
-"""Value of --models for all models."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -199,10 +198,7 @@ def _make_server(
 
 
 def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the models that flags choose: by kind, and by the names that they get.
-
-    Raise a ConfigError if a folder is no model, and a UsageError if two have one kind or name.
-    """
+    """Return the models that flags choose: by kind, and by the names that they get."""
     weights, named = weights_of(args), dict[str, str]()
     for name, model in args.model:
         key, those = (name, named) if name else (detect(model)[0].name, weights)
@@ -281,7 +277,6 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "GatewayConfig":
-    """Return the gateway's configuration, checked before the server starts."""
     from conch.gateway import GatewayService
     from conch.launcher.endpoints import require_free, resolve_host
     from conch.wire.languages import LANGUAGES
@@ -303,7 +298,6 @@ def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "G
 def _gateway(
     config: "GatewayConfig | None", server: "TritonServer"
 ) -> "Iterator[GatewayService | None]":
-    """Serve the gateway inside a `with` block and yield it; None without one."""
     if config is None:
         yield None
         return

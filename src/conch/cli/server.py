@@ -3,8 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from time import perf_counter
 from types import MappingProxyType
@@ -36,6 +36,8 @@ HEADERS = """
                            variable CONCH_CA_CERT does the same
 --header 'NAME: VALUE'...  a header of every request, for a proxy
 """
+BEFORE = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
+"""Types of flags of a command below another one: what stands in front of the command holds."""
 _CHOSEN = [kind for kind in KINDS.values() if kind.help]
 WEIGHTS = "".join(f"\n{kind.flag} {kind.value}  {kind.help}" for kind in _CHOSEN) + "\n"
 NO_WEIGHTS = {kind.name: "" for kind in _CHOSEN}
@@ -44,19 +46,17 @@ DEFAULT_WEIGHTS: Mapping[str, str] = MappingProxyType({})
 
 
 def add_server_flags(parser: "argparse._ActionsContainer") -> None:
-    """Add the address of a server, what goes with every request, and the weights of a new one."""
     add_flags(parser, URL + HEADERS + WEIGHTS, **NO_WEIGHTS)
 
 
 def weights_of(args: argparse.Namespace) -> dict[str, str]:
-    """Return the weights that flags choose, by kind."""
     return {name: model for name in KINDS if (model := getattr(args, name, ""))}
 
 
 def headers_of(args: argparse.Namespace) -> dict[str, str]:
     """Return the headers of every request, with the key; trust the certificates of `--ca-cert`.
 
-    Raise a UsageError if a header is wrong. The message repeats none, as it may be secret.
+    An error repeats no header, as it may be secret.
     """
     if args.ca_cert:
         # Every client of the command takes it from there.
@@ -74,10 +74,7 @@ def headers_of(args: argparse.Namespace) -> dict[str, str]:
 
 
 def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers of every request, with the key, and the weights that flags choose.
-
-    Raise a UsageError if a header is wrong, or there are weights and --url.
-    """
+    """Return the headers of every request, and the weights of a server that this command starts."""
     headers, weights = headers_of(args), weights_of(args)
     if weights and args.url:
         flag = KINDS[next(iter(weights))].flag
@@ -89,7 +86,6 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
 
 
 def with_options_of_formats(formats: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `with_options_of` formats; its errors are those of usage."""
     try:
         return with_options_of(formats, given)
     except OptionError as error:
@@ -113,7 +109,6 @@ def checked_options(
         raise UsageError(str(error)) from None
 
 
-@contextmanager
 def server_url(
     url: str | None,
     requests: Iterable[Mapping[str, Any]],
@@ -121,60 +116,47 @@ def server_url(
     *,
     live: bool = False,
     others: Iterable[str] = (),
-) -> Iterator[str]:
-    """Yield `url`; without one start a server, yield its gRPC URL, and end it.
+) -> AbstractContextManager[str]:
+    """Yield `url`, or that of a new server which answers such requests; see `_running`.
 
-    A new server answers such requests. It has the `weights` by kind, and `others` beyond `speech`
-    and what the requests need. Raise a ConfigError if such weights are missing or incomplete, and a
-    ServerError if no server can be started.
+    It has the `weights` by kind, and `others` beyond `speech` and what the requests need.
     """
-    if url is not None:
-        yield url
-        return
-    with _started(config_for(requests, weights, live=live, others=others)) as started_url:
-        yield started_url
+    return _running(url, lambda: config_for(requests, weights, live=live, others=others))
 
 
-@contextmanager
 def server_for_voice(
     url: str | None, options: SynthesisOptions, weights: Mapping[str, str] = DEFAULT_WEIGHTS
-) -> Iterator[str]:
-    """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it."""
-    if url is not None:
-        yield url
-        return
-    from conch.launcher import ServerConfig
+) -> AbstractContextManager[str]:
+    """Yield `url`, or that of a new server which speaks."""
 
-    synthesizer, more = synthesizer_of(options.voice), list[str]()
-    if options.reference:
-        # Whoever gives a recording to his own server answers for it.
-        synthesizer = likening()
-        more = [synthesizer.voice_style, synthesizer.embedding]
-    config = ServerConfig(
-        models=(*SYNTHESIS, *synthesizer.components, *more),
-        weights=weights,
-        voices_from_recordings=bool(options.reference) or synthesizer.is_fitted,
-    )
-    with _started(config) as started_url:
-        yield started_url
+    def config() -> "ServerConfig":
+        from conch.launcher import ServerConfig
+
+        synthesizer, more = synthesizer_of(options.voice), list[str]()
+        if options.reference:
+            # Whoever gives a recording to his own server answers for it.
+            synthesizer = likening()
+            more = [synthesizer.voice_style, synthesizer.embedding]
+        return ServerConfig(
+            models=(*SYNTHESIS, *synthesizer.components, *more),
+            weights=weights,
+            voices_from_recordings=bool(options.reference) or synthesizer.is_fitted,
+        )
+
+    return _running(url, config)
 
 
-@contextmanager
-def server_that_fits(url: str | None) -> Iterator[str]:
-    """Yield `url`; without one start a server that fits voices, yield its gRPC URL, and end it."""
-    if url is not None:
-        yield url
-        return
-    # Whoever gives recordings to his own server answers for them.
+def server_that_fits(url: str | None) -> AbstractContextManager[str]:
+    """Yield `url`, or that of a new server which fits voices."""
     by = likening()
     others = (FITTING, *SYNTHESIS, *by.components, by.voice_style, by.embedding, by.gradient)
-    config = replace(config_for([{}], others=others), voices_from_recordings=True)
-    with _started(config) as started_url:
-        yield started_url
+    # Whoever gives recordings to his own server answers for them.
+    return _running(
+        url, lambda: replace(config_for([{}], others=others), voices_from_recordings=True)
+    )
 
 
 def _flag_for(model: str) -> str:
-    """Return how a server for one command takes a model; empty if it is none."""
     try:
         kind, folder, _ = detect(model)
     except ConfigError:
@@ -183,12 +165,17 @@ def _flag_for(model: str) -> str:
 
 
 @contextmanager
-def _started(config: "ServerConfig") -> Iterator[str]:
+def _running(url: str | None, config: Callable[[], "ServerConfig"]) -> Iterator[str]:
+    """Yield `url`; without one start a server by these settings, yield its gRPC URL, and end it."""
+    if url is not None:
+        yield url
+        return
     from conch.launcher import TritonServer
 
+    server = TritonServer(config())
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
-    with TritonServer(config) as server:
+    with server:
         print(f"conch: server ready after {perf_counter() - begun:.1f} s", file=sys.stderr)
         # gRPC notices when this command is interrupted; HTTP does not.
         try:
@@ -209,7 +196,7 @@ def config_for(
     """Return the settings of a server for one command, with the weights found; see `server_url`.
 
     What has no weights here is left out: another decoder takes its place, and the n-gram rescorer
-    that of the neural one. Raise a ConfigError if chosen weights are missing or incomplete.
+    that of the neural one.
     """
     from conch.launcher import ServerConfig, shipped_repositories, without_weights
 

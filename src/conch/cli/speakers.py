@@ -33,7 +33,6 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
 """
 ENROLMENT: dict[str, Any] = {"decoder": "none", "speakers": "auto", "speaker_embeddings": True}
 ENOUGH_S = 8.0
-"""Seconds of speech from which on there is no hint."""
 SAME = 0.5
 """Cosine below which two files are of different people."""
 
@@ -115,7 +114,6 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def _alone(name: str, speakers: "Sequence[Speaker]") -> "Speaker":
-    """Return the only speaker of a file."""
     ranked = sorted(speakers, key=lambda item: -item.seconds)
     if not ranked or ranked[0].seconds < LEAST_S:
         length = ranked[0].seconds if ranked else 0.0

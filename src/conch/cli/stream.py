@@ -134,7 +134,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def report(resumptions: Sequence[Resumption], num_reported: int, writer: "Writer") -> int:
-    """Write a line for each new resumption; return how many are reported."""
     for item in resumptions[num_reported:]:
         writer.say(
             f"conch: {_reason(item.error)}; continued after {item.waited_s:.1f} s, "
@@ -192,7 +191,6 @@ class Writer:
             self._print(caption.final)
 
     def say(self, line: str) -> None:
-        """Write a message that is not part of the text."""
         if self._terminal:
             self._terminal.show([line], self._open)
         else:
@@ -211,7 +209,6 @@ class Writer:
 
 
 def _options(args: argparse.Namespace) -> tuple[Mapping[str, Any], RecognitionOptions]:
-    """Return the options that were given, and all of them."""
     if (args.file is None) != args.mic:
         raise UsageError("name a file, or - for stdin, or --mic")
     if args.raw and args.file != STDIN:

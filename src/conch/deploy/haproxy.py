@@ -37,10 +37,7 @@ class BackendServer:
 
     @classmethod
     def parse(cls, text: str) -> "BackendServer":
-        """Read `HOST[:http=PORT,grpc=PORT,gateway=PORT]`, or raise a ValueError that explains.
-
-        A port that is left out is the default.
-        """
+        """Read `HOST[:http=PORT,grpc=PORT,gateway=PORT]`, or raise a ValueError that explains."""
         parts = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(.*))?", text, re.DOTALL)
         if parts is None or (":" in (parts[2] or "") and "=" not in parts[2]):
             raise ValueError("an IPv6 host is in brackets, [fd00::1]")
@@ -75,34 +72,26 @@ class BackendServer:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Host and port as HAProxy reads them, by protocol."""
-        return {name: host_port(self.host, getattr(self, f"{name}_port")) for name in DEFAULT_PORTS}
+        return {
+            f"{name}_address": host_port(self.host, getattr(self, f"{name}_port"))
+            for name in DEFAULT_PORTS
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Where the router listens, and its limits."""
+    """Where the router listens, and its limits; the flags of the command explain each."""
 
     gateway: tuple[str, int] = ("127.0.0.1", DEFAULT_PORTS["gateway"])
-    """Public host and port: files, WebSockets and the page."""
     host: str = "127.0.0.1"
-    """Host of the router's ports for Triton's protocol, which have no keys."""
     http_port: int = DEFAULT_PORTS["http"]
     grpc_port: int = DEFAULT_PORTS["grpc"]
     tls_cert: str = ""
-    """File with certificate chain and private key, PEM; empty for no TLS.
-
-    The ports of Triton's protocol have none on loopback."""
     max_body_mb: float = 200
-    """Largest body of a request over HTTP, in megabytes of 2^20 bytes."""
     stats_port: int = 8404
-    """Port on loopback of the page with figures, and of Prometheus' metrics."""
     peers_port: int = 8405
-    """Port on loopback by which the table goes from one process to the next at a reload."""
     admin_socket: str = "/run/haproxy/admin.sock"
-    """Socket for commands, such as to drain a server."""
     user: str = "haproxy"
-    """User and group of HAProxy's process; empty for those of its caller."""
 
 
 class _At(Template):
@@ -112,10 +101,7 @@ class _At(Template):
 
 
 def haproxy_config(servers: Sequence[BackendServer], router: Router, command: str) -> str:
-    """Return the text of a configuration for at least one server, without `duplicates`.
-
-    `command` is the command line that made it, for its first lines.
-    """
+    """Return a configuration for servers without `duplicates`, as `command` has made it."""
     tls = f" ssl crt {router.tls_cert} alpn " if router.tls_cert else ""
     # Of Triton's ports, where the process of a reload listens too.
     for_others = "" if is_loopback(router.host) else tls
@@ -134,14 +120,7 @@ def haproxy_config(servers: Sequence[BackendServer], router: Router, command: st
         http, grpc = (host_port(host, port) for port in (router.http_port, router.grpc_port))
         fields[f"http{end}"] = http + (how and f"{how}http/1.1")
         fields[f"grpc{end}"] = grpc + (f"{how}h2" if how else " proto h2")
-    of_servers = [
-        {
-            **{f"{protocol}_address": item for protocol, item in server.addresses.items()},
-            "name": server.name,
-            "id": server.id,
-        }
-        for server in servers
-    ]
+    of_servers = [{**server.addresses, "name": server.name, "id": server.id} for server in servers]
     return "".join(
         _At(line).substitute(fields, **own)
         for line in TEMPLATE.read_text().splitlines(keepends=True)
@@ -150,7 +129,6 @@ def haproxy_config(servers: Sequence[BackendServer], router: Router, command: st
 
 
 def duplicates(servers: Sequence[BackendServer]) -> list[str]:
-    """Return the addresses that more than one of the servers has."""
     addresses = [item for server in servers for item in server.addresses.values()]
     return [item for index, item in enumerate(addresses) if item in addresses[:index]]
 

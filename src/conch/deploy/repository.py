@@ -52,8 +52,6 @@ optimization { execution_accelerators {
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """An input or an output of a model."""
-
     name: str
     data_type: str
     """Type as Triton calls it, without TYPE_."""
@@ -63,8 +61,6 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A network as a model of Triton."""
-
     name: str
     network: OnnxNetwork
     inputs: tuple[TensorSpec, ...]
@@ -111,7 +107,6 @@ class Model:
         return [*(item.dims[1:] if self.max_batch else item.dims)] or [1]
 
     def section(self) -> str:
-        """Return what a caller must know, as Markdown."""
         batch_size = [-1] if self.max_batch else []
         rows = [
             f"| {way} `{item.name}` | {item.data_type} | {batch_size + self._sizes(item)} |"
@@ -201,7 +196,6 @@ def _check_free(target: Path, *, replaces: bool) -> None:
 
 
 def _check_config(config: str, name: str) -> None:
-    """Check a config by Triton's own description of what it may hold."""
     # Imported here: it takes a third of a second.
     from google.protobuf import text_format
     from tritonclient.grpc import model_config_pb2

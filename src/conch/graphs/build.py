@@ -54,7 +54,6 @@ class GraphConfig:
     max_words: int = 0
     """Number of most frequent words to keep besides those that are added; 0 keeps all."""
     word_bonus: float = 0.0
-    """Nats added for every word."""
     oov_log_prob: float = -10.0
     """Least natural log of the unigram probability of `more_words`."""
 
@@ -158,10 +157,7 @@ def _limited(
     config: GraphConfig,
     progress: Callable[[str], None],
 ) -> NgramTable:
-    """Return the n-grams within the limits of a graph.
-
-    `known` are words that have a spelling, `wanted` those of them that `max_words` leaves in.
-    """
+    """Return the n-grams within the limits of a graph; `wanted` words stay beyond `max_words`."""
     small = of_words(table, known)
     if config.max_words and config.max_words < len(known):
         small = of_words(small, likeliest_words(small, config.max_words) | wanted)
@@ -176,7 +172,6 @@ def _limited(
 def _write(
     path: Path, graph: FstArrays, vocab: Sequence[str], words: Sequence[str], word_bonus: float
 ) -> None:
-    """Write a graph with its symbols; a file that is there is replaced when all is written."""
     described = json.dumps({"format": FORMAT, "word_bonus": word_bonus})
     # The blank needs a symbol: symbol tables refuse empty and repeated ones.
     inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]

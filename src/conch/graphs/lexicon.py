@@ -11,10 +11,7 @@ Lexicon = tuple[tuple[str, str], ...]
 
 
 def own_spellings(words: Iterable[str], units: Units) -> Lexicon:
-    """Return the words that units can write, each spelled as it is written, in the units' case.
-
-    Other words are left out, also `<s>`, `</s>` and `<unk>`.
-    """
+    """Return the words that units can write, but not `<unk>`, each spelled in the units' case."""
     letters = letters_of(units.vocab)
     spelled = ((word, units.cased(word)) for word in words if word and word[0] != "<")
     return tuple(item for item in spelled if letters.issuperset(item[1]))

@@ -43,7 +43,6 @@ def of_words(table: NgramTable, words: set[str]) -> NgramTable:
 
 
 def likeliest_words(table: NgramTable, count: int) -> set[str]:
-    """Return the `count` words with the highest unigram probability."""
     ranking = np.argsort(-table.orders[0].log_probs, kind="stable")
     ranked = (table.words[index] for index in ranking)
     real = [word for word in ranked if word not in (SENTENCE_START, SENTENCE_END)]

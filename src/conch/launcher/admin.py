@@ -34,7 +34,6 @@ class Restriction:
 
 
 def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
-    """Return the restrictions among the caller's own arguments for `tritonserver`."""
     restrictions = []
     for option, setting in settings_of(extra_args, OPTIONS):
         apis, _, pair = setting.partition(":")
@@ -84,7 +83,6 @@ def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
 
 
 def headers_for(api: str, restricted: Iterable[Restriction]) -> Mapping[str, str]:
-    """Return the HTTP headers that an API asks for."""
     return {
         item.header: item.value
         for item in restricted

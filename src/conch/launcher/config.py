@@ -41,8 +41,6 @@ EXIT_MARGIN_S = 2.0
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """How to run one `tritonserver`."""
-
     model_repositories: Iterable[str | Path] = field(default_factory=shipped_repositories)
     """Folders of models; a model's name must be unique across all of them."""
     model_config: str = ""
@@ -73,15 +71,12 @@ class ServerConfig:
     host: str = "127.0.0.1"
     """Address or name that the three ports listen on; 0.0.0.0 for every interface."""
     http_port: int = 0
-    """Port of the HTTP service; 0 takes any free port."""
     grpc_port: int = 0
-    """Port of the gRPC service; 0 takes any free port."""
     metrics_port: int = 0
-    """Port of the Prometheus metrics; 0 takes any free port."""
+    """Port of the Prometheus metrics; 0 takes any free port, as of the services before."""
     tritonserver: str | Path | None = None
     """Path of the server's binary; None searches PATH, then the nvidia-pytriton wheel."""
     startup_timeout_s: float = 120.0
-    """Seconds for all models to load."""
     warm_up: bool = False
     """Whether the server counts as ready only after each component of `speech` has answered."""
     stop_timeout_s: float = 30.0
@@ -141,7 +136,6 @@ class ServerConfig:
 
     @property
     def level(self) -> int:
-        """`log_level` as a number of the logging module."""
         return int(logging.getLevelName(self.log_level.upper()))
 
 

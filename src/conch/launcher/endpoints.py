@@ -14,23 +14,18 @@ from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port, reachable
 
 TIMEOUT_S = 2.0
-"""Seconds for one answer about the server's state."""
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """The ports of a server, and the keys of its APIs."""
-
     address: str
     http_port: int
     grpc_port: int
     metrics_port: int
     restricted: tuple[Restriction, ...] = ()
-    """APIs that ask for a key."""
 
     @property
     def reachable(self) -> str:
-        """An address to connect to; the loopback for a server on every interface."""
         return reachable(self.address)
 
     def is_ready(self, name: str) -> bool:
@@ -104,10 +99,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def resolve_host(host: str) -> str:
-    """Return the address of `host`, IPv4 if it has one; Triton's HTTP service takes no names.
-
-    Raise a ServerError if the name cannot be resolved.
-    """
+    """Return the address of `host`, IPv4 if it has one; Triton's HTTP service takes no names."""
     try:
         addresses = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -121,7 +113,6 @@ def require_free(host: str, port: int, option: str) -> None:
 
 
 def pick_free(host: str, count: int) -> list[int]:
-    """Return `count` different free ports; raise a ServerError if `host` is not of this machine."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(_listening(host, 0, "--host")) for _ in range(count)]
         return [int(probe.getsockname()[1]) for probe in probes]

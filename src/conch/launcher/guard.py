@@ -25,11 +25,8 @@ import time
 from pathlib import Path
 
 POLL_S = 0.02
-"""Seconds between two looks at a process group."""
 KILL_TIMEOUT_S = 5.0
-"""Seconds for killed processes to go."""
 SHARED_MEMORY = Path("/dev/shm")
-"""Where the server's shared-memory segments are."""
 PR_SET_THP_DISABLE = 41
 """`prctl`'s number of the switch for huge pages, which children inherit."""
 STACK_BYTES = 256 * 2**20
@@ -69,7 +66,6 @@ def kill_group(group: int) -> bool:
 
 
 def end_group(group: int, grace_s: float) -> None:
-    """Ask the group's leader to stop, and kill the group after `grace_s` seconds."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(group, signal.SIGTERM)
     if not wait_for_group(group, grace_s):
@@ -107,7 +103,6 @@ def watch(lifeline: int, group: int, prefix: str, directory: Path, grace_s: floa
 
 
 def raise_stack_limit() -> None:
-    """Give this process, and the server it becomes, a stack of STACK_BYTES if allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     wanted = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

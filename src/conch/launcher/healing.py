@@ -22,8 +22,6 @@ EMPTY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The state of a model's process at one look."""
-
     model: str
 
     state: str
@@ -31,7 +29,6 @@ class Look:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the process has ended, reaped by its parent or not."""
         return self.state in ("", "Z", "X")
 
     @property
@@ -48,20 +45,15 @@ class Look:
 def stopped_since(
     before: Mapping[int, float], looks: Mapping[int, Look], now: float
 ) -> dict[int, float]:
-    """Return since when each stopped process has been seen stopped, by process id.
-
-    `before` is the result of the previous look, `now` the time of this one.
-    """
+    """Return since when each stopped process has been seen stopped, by process id."""
     return {process: before.get(process, now) for process, look in looks.items() if look.is_stopped}
 
 
 def frozen(stopped: Mapping[int, float], now: float) -> set[int]:
-    """Return the processes in `stopped` that were stopped for FROZEN_S; see `stopped_since`."""
     return {process for process, since in stopped.items() if now - since >= FROZEN_S}
 
 
 def sick_models(looks: Mapping[int, Look], frozen_ones: set[int]) -> dict[str, str]:
-    """Return what happened to each model that needs new processes, by the model's name."""
     sick = {looks[process].model: "is frozen" for process in sorted(frozen_ones & looks.keys())}
     return sick | {look.model: "has died" for look in looks.values() if look.is_dead}
 
@@ -76,11 +68,9 @@ class Backoff:
         self._due = 0.0
 
     def wait_s(self, now: float) -> float:
-        """Return for how many seconds the next attempt has to wait."""
         return max(0.0, self._due - now)
 
     def attempt(self, now: float) -> None:
-        """Count an attempt at this time."""
         if now - self._due >= self._healthy_s:
             self._delay_s = 0.0
         self._delay_s = min(LONGEST_DELAY_S, 2 * self._delay_s or 1.0)

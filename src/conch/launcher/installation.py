@@ -19,11 +19,9 @@ from conch.wire.errors import ServerError
 DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
 """Debian package by library, for libraries that a slim Debian lacks."""
 LIBPYTHON = f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0"
-"""Shared library that a stub of this Python links to."""
 SHARED_MEMORY = Path("/dev/shm")
 """Where the server and its models exchange tensors."""
 DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
-"""Where Triton sends traces by default."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ class Installation:
 
 
 def wheel_root() -> Path | None:
-    """Return the server's folder in the nvidia-pytriton wheel, None if it is not installed."""
     # Its import would take a second and start threads.
     spec = importlib.util.find_spec("pytriton")
     if spec is None or not spec.submodule_search_locations:
@@ -74,10 +71,7 @@ def find_installation(
     wheel: Path | None = None,
     python: tuple[int, int] = sys.version_info[:2],
 ) -> Installation:
-    """Return the first server found: at the given path, on `search_path` (PATH), in the wheel.
-
-    Raise a ServerError if there is none, or neither the models nor the stubs run on `python`.
-    """
+    """Return the first server found: at the given path, on `search_path` (PATH), in the wheel."""
     if python < SERVER_PYTHONS[0]:
         raise ServerError(
             f"Conch's server needs Python 3.11 or 3.12, and this is {python[0]}.{python[1]}; "
@@ -101,10 +95,7 @@ def find_installation(
 
 
 def describe(binary: Path, python: tuple[int, int]) -> Installation:
-    """Return the layout of the server at `binary`, from the folders next to it.
-
-    Raise a ServerError for a wheel that is incomplete, or without a stub for `python`.
-    """
+    """Return the layout of the server at `binary`, from the folders next to it."""
     binary = binary.resolve()
     root = binary.parent.parent
     if (root / "python_backend_stubs").is_dir():
@@ -120,7 +111,8 @@ def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
     stubs = root / "python_backend_stubs"
     stub = stubs / f"{python[0]}.{python[1]}" / STUB
     if not stub.is_file():
-        versions = sorted((path.parent.name for path in stubs.glob(f"*/{STUB}")), key=_version)
+        versions = [path.parent.name for path in stubs.glob(f"*/{STUB}")]
+        versions.sort(key=lambda name: [int(part) for part in name.split(".") if part.isdigit()])
         raise ServerError(
             f"the Triton wheel at {root} has no Python backend for Python "
             f"{python[0]}.{python[1]}; it has {', '.join(versions) or 'none at all'}"
@@ -134,10 +126,9 @@ def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
 
 
 def check_numpy(version: str) -> None:
-    """Raise a ServerError if the wheel's stubs cannot read numpy's arrays: from version 2 on.
+    """Raise a ServerError if the wheel's stubs, built for numpy 1, cannot read numpy's arrays.
 
-    The stubs are built for numpy 1. With numpy 2 a model's inputs have wrong strides, and it
-    computes with wrong values without an error.
+    With numpy 2 a model's inputs have wrong strides, and it computes with wrong values silently.
     """
     if int(version.split(".")[0]) >= 2:
         raise ServerError(
@@ -146,21 +137,8 @@ def check_numpy(version: str) -> None:
         )
 
 
-def _version(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-def python_library_directories() -> list[Path]:
-    """Return the folders that may hold this interpreter's libpython, likeliest first."""
-    folders = [sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib")]
-    return [Path(folder) for folder in dict.fromkeys(folders) if folder]
-
-
 def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
-    """Return the file that the system's loader takes for each library, None for a missing one.
-
-    Raise a ServerError if this machine cannot load `binary` at all.
-    """
+    """Return the file that the system's loader takes for each library, None for a missing one."""
     try:
         done = subprocess.run(
             [binary],
@@ -176,7 +154,6 @@ def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, P
 
 
 def parse_trace(text: str) -> dict[str, Path | None]:
-    """Return the libraries in `name => path (address)` and `name => not found` lines."""
     libraries: dict[str, Path | None] = {}
     for name, target in re.findall(r"^\s*(\S+) => (not found|\S+)", text, re.MULTILINE):
         libraries[name] = None if target == "not found" else Path(target)
@@ -194,8 +171,7 @@ def server_environment(
 
     The stub takes its packages from the first python3 on PATH. It must load the libpython of that
     very python3: the system may have another build of the same minor version. `stub` is None for a
-    server that brings its own. Raise a ServerError if a library is missing, with its Debian
-    package.
+    server that brings its own.
     """
     environment = dict(os.environ if base is None else base)
     bin_directory = str(Path(sys.executable).parent)
@@ -207,7 +183,8 @@ def server_environment(
     if stub is None:
         return environment
     libpython = libpython or LIBPYTHON
-    candidates = python_library_directories() if directories is None else directories
+    likely = (sysconfig.get_config_var("LIBDIR"), os.path.join(sys.base_prefix, "lib"))
+    candidates = directories or [Path(folder) for folder in dict.fromkeys(likely) if folder]
     libraries = trace_libraries(stub, environment)
     own = next((path for path in candidates if (path / libpython).is_file()), None)
     seen = libraries.get(libpython)
@@ -221,10 +198,7 @@ def server_environment(
 
 
 def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which the models send traces where `--trace-config` sends Triton's.
-
-    OpenTelemetry variables of `base` take precedence.
-    """
+    """Return an environment in which models send traces where `--trace-config` sends Triton's."""
     pairs = [setting.partition("=") for _, setting in settings_of(extra_args, ("--trace-config",))]
     settings = [(name, value) for name, _, value in pairs]
     environment = dict(base)
@@ -251,7 +225,6 @@ def _missing_message(missing: list[str], searched: list[Path]) -> str:
 
 
 def shared_memory_shortage(free_bytes: int | None = None) -> str | None:
-    """Return a warning if `SHARED_MEMORY` may be too small for tensors, else None."""
     if free_bytes is None:
         try:
             status = os.statvfs(SHARED_MEMORY)

@@ -14,7 +14,6 @@ from conch.launcher.process import ServerProcesses
 from conch.wire.errors import ServerError
 
 LOOK_S = 0.1
-"""Seconds between two looks at the processes."""
 UNLOAD_TIMEOUT_S = 5.0
 """Seconds for Triton to unload a model; it does not wait for the model's requests."""
 LIST_S = 1.0
@@ -43,9 +42,8 @@ class Keeper:
     ) -> None:
         """Begin with the models' processes when the server became ready, by id: `first`.
 
-        One of them may have died since. `entry_points` answer requests after their `execute`:
-        Triton lets these requests wait without end when the process has died. `heals` counts the
-        times that each model got new processes.
+        One of them may have died since. Triton lets requests of `entry_points` wait without end
+        when the process has died.
         """
         self._server, self._endpoints, self._clock = processes, endpoints, clock
         self._entry_points, self._load_timeout_s = entry_points, load_timeout_s

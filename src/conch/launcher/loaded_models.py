@@ -45,19 +45,15 @@ def with_weights(config: ServerConfig) -> ServerConfig:
         return config
     known = optional()
     for model, remedy in lacking.items():
-        if known[model].is_of_user:
-            continue
-        LOGGER.info("model %s is left out: %s", model, remedy)
+        if not known[model].is_of_user:
+            LOGGER.info("model %s is left out: %s", model, remedy)
     return replace(config, models=names - left_out)
 
 
 def without_weights(
     repositories: Iterable[Path], model_config: str, chosen: Container[str] = ()
 ) -> dict[str, str]:
-    """Return the models whose weights are not installed, by name, each with what to do.
-
-    See `served_config` for `model_config`. The models in `chosen` get other weights.
-    """
+    """Return what to do for each model without weights, but for those that are `chosen`."""
     missing = {name: lack for name, package in optional().items() if (lack := package.lacking)}
     remedies = {}
     for repository in repositories:
@@ -79,8 +75,7 @@ def on_demand(models: Collection[str], chosen: Collection[str] = ()) -> tuple[st
     """Return the sorted ones of a server's models that need not be loaded at its start.
 
     Left out are models that a recording or live audio needs without options, that no family
-    declares, or that are `chosen`, as somebody chose their weights. Without `speech`, which loads
-    them, there are none.
+    declares, or that are `chosen`. Without `speech`, which loads them, there are none.
     """
     if ENTRY_POINTS[0] not in models:
         return ()
@@ -94,7 +89,6 @@ def on_demand(models: Collection[str], chosen: Collection[str] = ()) -> tuple[st
 
 
 def settings_for(models: tuple[str, ...], endpoints: Endpoints) -> OnDemandSettings:
-    """Return how `speech` loads these models on the server that has these ports."""
     return OnDemandSettings(
         models,
         f"http://{host_port(endpoints.reachable, endpoints.http_port)}/v2/repository/models",

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import IO
 
 from conch.wire import access
@@ -46,10 +47,10 @@ _TABLE = ("+-", "| ")
 _END = "error: creating server"
 _TRACEBACK = "\n\nAt:\n"
 """In front of the places of a Python model's error, the innermost first."""
-_MODEL_FAILURES = (
-    re.compile(r"failed to load '(?P<name>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL),
-    re.compile(r"Poll failed for model directory '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
-    re.compile(r"failed to poll model '(?P<name>[^']+)': (?P<reason>.*)", re.DOTALL),
+_MODEL_FAILURE = re.compile(
+    r"(?:failed to load|Poll failed for model directory|failed to poll model) "
+    r"'(?P<name>[^']+)'(?: version \d+)?: (?P<reason>.*)",
+    re.DOTALL,
 )
 _LOADING = re.compile(r"loading: (?P<name>.+):\d+")
 _LOADED = re.compile(r"successfully loaded '(?P<name>[^']+)'")
@@ -66,7 +67,6 @@ class LogLine:
     """One message of the server, or one line that a model printed."""
 
     level: int
-    """A level of the logging module."""
 
     message: str
 
@@ -81,18 +81,9 @@ class LogParser:
         self._has_failed = False
 
     def parse(self, line: str) -> LogLine | None:
-        """Return the message of a line, None for an empty one."""
-        match = _HEADER.fullmatch(line)
-        if match is None:
-            return self._parse_rest(line)
-        level = _LEVELS[match[1]]
-        message = unquote(match["message"])
-        if not message.strip():
-            return None
-        message = message.strip()
-        return LogLine(_calmed(message, level), message, match["source"])
-
-    def _parse_rest(self, line: str) -> LogLine | None:
+        if match := _HEADER.fullmatch(line):
+            message, level = unquote(match["message"]).strip(), _LEVELS[match[1]]
+            return LogLine(_calmed(message, level), message, match["source"]) if message else None
         if not line.strip():
             return None
         self._has_failed |= line.startswith(_END)
@@ -130,12 +121,10 @@ class LogReader:
         self._thread.start()
 
     def lines(self) -> list[LogLine]:
-        """Return the latest lines of every level, oldest first."""
         with self._lock:
             return list(self._lines)
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the end of the output and close it."""
         self._thread.join(timeout_s)
         if not self._thread.is_alive():
             self._stream.close()
@@ -164,7 +153,6 @@ class LogReader:
 
 
 def tail(lines: Iterable[LogLine], count: int) -> str:
-    """Return the last `count` lines as text, without tables and those of the access log."""
     kept = [
         line.message
         for line in lines
@@ -174,7 +162,6 @@ def tail(lines: Iterable[LogLine], count: int) -> str:
 
 
 def lost_port_race(lines: Sequence[LogLine]) -> bool:
-    """Report whether another program took a port between its choice and the server's start."""
     return any("already in use" in line.message for line in lines)
 
 
@@ -190,17 +177,14 @@ def stub_failure(lines: Sequence[LogLine]) -> str | None:
 
 
 def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
-    """Return the reason, by name, of each model that did not load."""
-    failures: dict[str, str] = {}
-    for line in lines:
-        for pattern in _MODEL_FAILURES:
-            if match := pattern.search(line.message):
-                failures[match["name"]] = _detailed(shorten(match["reason"]), lines)
-    return failures
+    return {
+        match["name"]: _detailed(shorten(match["reason"]), lines)
+        for line in lines
+        if (match := _MODEL_FAILURE.search(line.message))
+    }
 
 
 def models_loading(lines: Sequence[LogLine]) -> list[str]:
-    """Return the names of the models that have begun to load but not finished."""
     pending: dict[str, None] = {}
     for line in lines:
         if match := _LOADING.fullmatch(line.message):
@@ -250,7 +234,6 @@ def describe_exit(returncode: int | None) -> str:
 
 
 def _detailed(reason: str, lines: Sequence[LogLine]) -> str:
-    """Return a reason with the detail that Triton logs on another line."""
     if "text proto" in reason:
         for line in lines:
             if match := _PROTOBUF.match(line.message):
@@ -262,10 +245,6 @@ def _detailed(reason: str, lines: Sequence[LogLine]) -> str:
 
 
 def _printed_before(reason: str, lines: Sequence[LogLine]) -> str:
-    printed = []
-    for line in lines:
-        if reason in line.message:
-            break
-        if line.source is None and line.level >= logging.INFO:
-            printed.append(line)
+    before = takewhile(lambda line: reason not in line.message, lines)
+    printed = (line for line in before if line.source is None and line.level >= logging.INFO)
     return tail(printed, 3).replace("\n", " | ")

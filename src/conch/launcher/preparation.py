@@ -41,19 +41,15 @@ from conch.wire.needs import decoder_of_chosen
 
 @dataclass(frozen=True)
 class Preparation:
-    """Everything that a start needs but its ports."""
-
     config: ServerConfig
     """Caller's settings with the folders of its weights, and the models to load at the start."""
     address: str
     installation: Installation
     environment: dict[str, str]
     on_demand: tuple[str, ...]
-    """The models that the server loads when a request first needs them."""
 
 
 def prepare(config: ServerConfig, component_key: str) -> Preparation:
-    """Check the settings and this machine; errors are those of `TritonServer.start`."""
     address = resolve_host(config.host)
     for option, port in config.ports().items():
         if port:

@@ -31,29 +31,21 @@ _PIDFD_GETFD = 438
 _CLOSED_SINCE = (errno.EBADF, errno.ENOTSOCK, errno.ENOTCONN)
 """Errors of a connection that the server has closed since it was listed."""
 OUTPUT_TIMEOUT_S = 5.0
-"""Seconds for the rest of the output after the server's end."""
 ORPHAN_GRACE_S = 3.0
 """Seconds for the server to stop when this program was killed: no client waits for its answers."""
 LOOK_S = 0.1
-"""Seconds between two looks at a server that stops."""
 GUARD_TIMEOUT_S = 5.0
 
 
 class ServerProcesses:
-    """The processes of one server, seen from outside."""
-
     def __init__(self, server: int) -> None:
         self._server = server
 
     def stubs(self) -> dict[int, str]:
-        """Return the model of each living stub, by process id."""
         return model_processes(self._server)
 
     def look_at(self, stubs: Mapping[int, str]) -> dict[int, Look]:
-        """Return the state of stubs, given with the names of their models, by process id.
-
-        An `OSError` says that it cannot be read, for example without free file descriptors.
-        """
+        """Return the state of the stubs of models by process id, or raise an OSError."""
         looks = {}
         for process, model in stubs.items():
             state, parent = _state_and_parent(process)
@@ -62,11 +54,9 @@ class ServerProcesses:
         return looks
 
     def look_at_server(self) -> dict[int, Look]:
-        """Return the state of the server, under its own name, by process id."""
         return {self._server: Look("tritonserver", _state_and_parent(self._server)[0])}
 
     def kill(self, process: int) -> None:
-        """Kill a process unless it has gone."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
 
@@ -75,8 +65,6 @@ class ServerProcesses:
 
         When the process of a BLS model dies, the requests that it had taken never end: Triton waits
         for its answers without a limit. Clients learn of it only by the end of their connections.
-        An `OSError` says that the process is gone, or that the kernel or a container's rules forbid
-        it.
         """
         process = os.pidfd_open(self._server)
         try:
@@ -91,7 +79,6 @@ class ServerProcesses:
 
 
 def cpu_seconds(processes: Iterable[int]) -> float:
-    """Return the CPU time that the living ones of these processes have used."""
     ticks = 0
     for process in processes:
         with contextlib.suppress(OSError, IndexError):
@@ -128,7 +115,6 @@ class Workspace:
     """The folder and shared memory of one server, which must not outlive it."""
 
     name: str
-    """The id of the server."""
     directory: Path
 
     @classmethod
@@ -138,7 +124,6 @@ class Workspace:
 
     @property
     def segment_prefix(self) -> str:
-        """Beginning of the names of the server's shared-memory segments."""
         return f"{self.name}-"
 
     def close_to_others(self) -> None:
@@ -244,7 +229,6 @@ class ServerProcess:
             raise ServerError(f"processes of tritonserver cannot be killed: {left}")
 
     def _release_guard(self) -> None:
-        """Signal to the guard that the server is gone, and wait for the guard's end."""
         with contextlib.suppress(OSError), self._lifeline:
             self._lifeline.settimeout(GUARD_TIMEOUT_S)
             self._lifeline.sendall(b"d")

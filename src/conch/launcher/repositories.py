@@ -9,7 +9,6 @@ import conch
 from conch.wire.errors import ServerError
 
 NAMES = ("bls_models", "component_models")
-"""Folders of the shipped model repositories."""
 
 
 def shipped_repositories() -> tuple[Path, ...]:
@@ -41,7 +40,6 @@ def check_repository(path: Path) -> None:
 
 
 def model_names(repositories: Iterable[Path]) -> tuple[str, ...]:
-    """Return the sorted names of the models in the repositories."""
     return tuple(
         sorted(entry.name for path in repositories for entry in path.iterdir() if entry.is_dir())
     )
@@ -72,10 +70,7 @@ def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
 
 
 def served_config(model: Path, model_config: str) -> Path | None:
-    """Return the config that a server takes for a model's folder; None if there is none.
-
-    That is `configs/NAME.pbtxt`, with NAME from `model_config`, where there is one.
-    """
+    """Return the config that a server takes for a model's folder; None if there is none."""
     paths = [model / "config.pbtxt"]
     if model_config:
         paths.insert(0, model / "configs" / f"{model_config}.pbtxt")

@@ -29,7 +29,6 @@ PORT_ATTEMPTS = 5
 CRASH_ATTEMPTS = 2
 """Start attempts before a crash is an error; one crash under load may be a fluke."""
 POLL_S = 0.05
-"""Seconds between two looks at a server that is not ready yet."""
 END_OF_WATCH_S = 1.0
 """Seconds for a watch to end, unless it starts the server again."""
 HEALTHY_S = 60.0
@@ -51,7 +50,6 @@ class TritonServer:
     """
 
     def __init__(self, config: ServerConfig) -> None:
-        """Prepare a server, which `start` runs; raise a ServerError for wrong restrictions."""
         self.config = config
         self._preparation: Preparation | None = None
         self._process: ServerProcess | None = None
@@ -66,7 +64,6 @@ class TritonServer:
         self.heals: Counter[str] = Counter()
         """Times that `keep_serving` gave a model new processes, by the model's name."""
         self.restarts = 0
-        """Times that `keep_serving` started the server again."""
 
     def __enter__(self) -> "TritonServer":
         self.start()
@@ -76,11 +73,7 @@ class TritonServer:
         self.stop()
 
     def start(self) -> None:
-        """Start the server and wait until all its models are ready.
-
-        Raise a ConfigError if chosen weights are missing or incomplete, and a ServerError that says
-        why the server cannot start otherwise.
-        """
+        """Start the server and wait until all its models are ready; an error says why it cannot."""
         if self._process is not None:
             raise ServerError("this server was started before: make a new TritonServer")
         self._preparation = prepare(self.config, self.component_key)
@@ -98,24 +91,13 @@ class TritonServer:
                 LOGGER.warning("%s; trying once more", error)
 
     def stop(self) -> None:
-        """Let requests in flight finish, stop the server and remove all it left behind.
-
-        Do nothing if no server runs. Ctrl-C kills the server at once. A process that survives is a
-        ServerError.
-        """
+        """Let requests in flight finish, stop the server and remove all it left behind."""
         self._end(self.config.stop_timeout_s)
 
     def kill(self) -> None:
         """Kill every process, from a signal handler too; call `stop` afterwards all the same."""
         if process := self._process:  # a thread that restarts the server may clear it meanwhile
             process.kill()
-
-    def wait(self, timeout_s: float | None = None) -> int | None:
-        """Return the exit status of the server once it has ended, None after `timeout_s`."""
-        try:
-            return self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
 
     def keep_serving(self, ended: threading.Event | None = None) -> None:
         """Watch the server: heal models whose processes die or freeze, and start it again.
@@ -154,21 +136,17 @@ class TritonServer:
                 thread.join(END_OF_WATCH_S)
 
     def log_tail(self) -> str:
-        """Return the last lines of the server's log, of every level, for error messages."""
         return logs.tail(self._running().log.lines(), 20)
 
     def models(self) -> tuple[str, ...]:
-        """Return the sorted names of the models that serve requests."""
         return self._listening().ready_models()
 
     @property
     def on_demand(self) -> tuple[str, ...]:
-        """The names of the models that are loaded when a request first needs them."""
         return self._preparation.on_demand if self._preparation else ()
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
-        """The server's process; raises a ServerError before its start."""
         return self._running().popen
 
     @property
@@ -188,12 +166,10 @@ class TritonServer:
 
     @property
     def grpc_url(self) -> str:
-        """`address:port` to connect to, as tritonclient takes it."""
         return host_port(self._listening().reachable, self._listening().grpc_port)
 
     @property
     def metrics_url(self) -> str:
-        """Full URL of the Prometheus metrics."""
         endpoints = self._listening()
         return f"http://{host_port(endpoints.reachable, endpoints.metrics_port)}/metrics"
 
@@ -240,7 +216,6 @@ class TritonServer:
             raise
 
     def _made(self, directory: Path) -> ServerConfig:
-        """Return the settings with the repositories that they ask for, made in a directory."""
         config = with_named_models(self.config, directory)
         return with_aliases(with_chosen_weights(config, directory), directory)
 

@@ -1,7 +1,7 @@
 """Variants of models in the repositories: other weights, and models under further names."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,13 +17,11 @@ from conch.wire.needs import decoder_of_chosen
 PARAMETER = "model"
 """Key of the folder in a component's config.pbtxt."""
 SPEECH = "speech"
-"""The model that has the further names."""
 RELAY = "speech_stream"
 """A model whose code hands requests to another one."""
 
 
 def with_weight_folders(config: ServerConfig) -> ServerConfig:
-    """Return the settings with folders in place of the names in `weights`."""
     folders = {}
     for name, model in config.weights.items():
         if (kind := KINDS.get(name)) is None:
@@ -55,9 +53,7 @@ def folders_of_components(config: ServerConfig, kind: ModelKind, flag: str) -> d
 def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:
     """Return the settings with repositories whose components read the folders of `weights`.
 
-    Each repository with such a component is replaced by a folder of links to its models, in
-    `directory`. Its components have the config.pbtxt that they are served by, with the parameter
-    changed.
+    Each repository with such a component is replaced by a folder of links in `directory`.
     """
     folders = components_with_weights(config)
     if not folders:
@@ -66,14 +62,18 @@ def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:
     for number, path in enumerate(map(Path, config.model_repositories)):
         if any((path / component).is_dir() for component in folders):
             made = directory / f"weights-{number}"
-            _link_repository(path.resolve(), made, config, folders)
+            made.mkdir()
+            for model in path.resolve().iterdir():
+                if folder := folders.get(model.name):
+                    link_with_folder(model, made / model.name, config, folder)
+                else:
+                    (made / model.name).symlink_to(model)
             path = made
         repositories.append(path)
     return replace(config, model_repositories=repositories, weights={})
 
 
 def components_with_weights(config: ServerConfig) -> dict[str, str]:
-    """Return the model that `weights` chooses for each component, by component."""
     return {
         component: model
         for name, model in config.weights.items()
@@ -106,22 +106,8 @@ def overruled(config: ServerConfig) -> set[str]:
     return before if decoder_of_chosen(chosen) else set()
 
 
-def _link_repository(
-    repository: Path, made: Path, config: ServerConfig, folders: Mapping[str, str]
-) -> None:
-    made.mkdir()
-    for model in repository.iterdir():
-        if model.name not in folders:
-            (made / model.name).symlink_to(model)
-            continue
-        link_with_folder(model, made / model.name, config, folders[model.name])
-
-
 def link_with_folder(model: Path, made: Path, config: ServerConfig, folder: str) -> None:
-    """Make a folder of links to a component that `folders_of_components` has found.
-
-    Its config is the one that it is served by, with `folder` as the model to load.
-    """
+    """Make a folder of links to a component that `folders_of_components` has found."""
     parsed = parsed_config(served_config(model, config.model_config))
     assert parsed is not None, "folders_of_components has read it"
     parsed.parameters[PARAMETER].string_value = folder
@@ -131,7 +117,6 @@ def link_with_folder(model: Path, made: Path, config: ServerConfig, folder: str)
 
 
 def with_named_folders(config: ServerConfig) -> ServerConfig:
-    """Return the settings with folders in place of the models in `named`."""
     folders = {}
     for name, model in config.named.items():
         flag = f"--model {name}={model:.200}"
@@ -160,10 +145,7 @@ def copies(config: ServerConfig) -> tuple[str, ...]:
 
 
 def with_named_models(config: ServerConfig, directory: Path) -> ServerConfig:
-    """Return the settings with a repository of copies of components, which read other folders.
-
-    The repository is made in `directory`. `config` is that of `with_named_folders`.
-    """
+    """Return the settings with a repository of copies of components, which read other folders."""
     if not config.named:
         return config
     made = directory / "named"
@@ -195,10 +177,8 @@ def check_aliases(repositories: Sequence[Path], names: Iterable[str]) -> None:
 def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
     """Return the settings with a repository of `speech` under the names of `also_as`.
 
-    Each name is a folder with the config.pbtxt that `speech` is served by. Its code is that of
-    `speech_stream`, which hands requests to the process of `speech`. A repository without
-    `speech_stream` is not Conch's; there the code is that of `speech`. The repository is made in
-    `directory`.
+    The code behind a name is that of `speech_stream`, which hands requests to the process of
+    `speech`. A repository without `speech_stream` is not Conch's; there it is that of `speech`.
     """
     if not config.also_as:
         return config

@@ -19,9 +19,7 @@ SPEECH = Path(conch.__file__).parent / "samples" / "tiger.ogg"
 SAMPLES = 16_000
 """Samples of SPEECH that are recognised, a second: enough for encoders, decoders and rescorers."""
 STREAM_ID = "warm-up"
-"""Name of the live stream among the warm-up requests."""
 TIMEOUT_S = 30.0
-"""Seconds for one answer."""
 
 
 def requests_for(models: Collection[str]) -> list[Mapping[str, Any]]:
@@ -70,9 +68,9 @@ def wake_fitting(endpoints: Endpoints) -> None:
 
 
 def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:
-    """Return a request to `speech` in Triton's binary form: the bytes of its JSON, and all bytes.
+    """Return the bytes of the JSON of a request to `speech` in Triton's binary form, and all bytes.
 
-    The samples have 16 bits and 16 kHz. With a mode the request is a live stream of one chunk.
+    With a mode the request is a live stream of one chunk.
     """
     position = {"sequence_id": STREAM_ID, "sequence_start": True, "sequence_end": True}
     tensor = {

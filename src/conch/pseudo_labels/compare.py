@@ -8,7 +8,6 @@ from conch.scoring.error_rates import Scoring, language_of, word_errors
 from conch.wire.result import Segment, Transcript
 
 Side = Literal["a", "b"]
-"""One of the two recognisers."""
 
 _NO_SEGMENT = Segment(0.0, 0.0, ())
 
@@ -20,7 +19,6 @@ class TextPair:
     start: float
     """Seconds of the recording."""
     end: float
-    """Seconds of the recording."""
     text_a: str
     text_b: str
     language: str
@@ -36,17 +34,13 @@ class TextPair:
 
     @property
     def cer(self) -> float:
-        """Character error rate of the second text against the first, a fraction.
-
-        It may be above 1. Against no text, any text has 1.
-        """
+        """Errors by characters, may be above 1; against no text, any text has 1."""
         return self.errors / self.characters if self.characters else float(self.errors > 0)
 
     def text(self, side: Side) -> str:
         return self.text_a if side == "a" else self.text_b
 
     def is_kept(self, max_cer: float) -> bool:
-        """Return whether the recognisers agree on a text."""
         return self.characters > 0 and bool(self.text_b) and self.cer <= max_cer
 
 
@@ -59,9 +53,8 @@ def whole(a: Transcript, b: Transcript, language: str = "") -> TextPair:
 def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[TextPair]:
     """Return the texts of two recognisers for each segment, in order of time.
 
-    The segments are those of the voice activity detection, with which both begin. A segment that
-    only one of them has gets an empty text from the other. An empty `language` takes that of the
-    segment, else of the transcripts, else English.
+    A segment that only one of them has gets an empty text from the other. An empty `language` takes
+    that of the segment, else of the transcripts, else English.
     """
     spans_a, spans_b = _by_span(a.segments), _by_span(b.segments)
     pairs = []

@@ -32,8 +32,6 @@ SUFFIX = ".journal"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The result of one recording."""
-
     path: str
     """Absolute path."""
     stamp: tuple[int, int]
@@ -68,7 +66,6 @@ class Journal:
         return entry
 
     def entry(self, source: Source) -> Entry:
-        """Return the latest entry of a recording that has one."""
         return self._entries[source.path]
 
     def append(self, entry: Entry) -> None:
@@ -111,10 +108,9 @@ class Journal:
 
 @contextmanager
 def opened(out: Path, settings: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[Journal]:
-    """Open and lock the journal of an output inside the block.
+    """Open and lock the journal of an output, whose entries all share the `settings`.
 
-    All entries must share the `settings`, in the form that JSON gives back. `overwrite` forgets the
-    texts of an earlier run, and removes its labels.
+    `overwrite` forgets the texts of an earlier run, and removes its labels.
     """
     path = out.with_name(out.name + SUFFIX)
     if out.exists() and not path.exists() and not overwrite:
@@ -157,8 +153,6 @@ def path_in(path: Path, manifest: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecogniserSettings:
-    """One of the two recognisers."""
-
     side: Side
     options: Mapping[str, Any]
     """Options of its requests that differ from the server's defaults."""
@@ -173,11 +167,7 @@ async def transcribe(
     journal: Journal,
     done: Callable[[Entry], None],
 ) -> None:
-    """Have both recognisers transcribe the recordings, and append each to the journal.
-
-    The `jobs` of `sending` are recordings in flight. `done` is called with each entry after it was
-    written.
-    """
+    """Have both transcribe the recordings, `sending.jobs` at once; append each to the journal."""
     urls = {item.url for item in recognisers}
     senders = {url: Sender(repeat(url).__next__, sending) for url in urls}
     # The jobs share one iterator: a free one takes the next recording.
@@ -203,7 +193,6 @@ async def _entry(
     journal: Journal,
     by: Literal["file", "segment"],
 ) -> Entry:
-    """Return the texts of both, or why one of them has none."""
     stamp = await asyncio.to_thread(stamp_of, source)
     if problem := problem_of_name(source, journal.path):
         return Entry(source.path, stamp, error=problem)

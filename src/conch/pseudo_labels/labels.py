@@ -43,8 +43,6 @@ THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class LabelFilter:
-    """The rule by which texts become labels."""
-
     max_cer: float
     text: Side = "a"
     """Recogniser whose text is the label."""
@@ -58,13 +56,7 @@ def sources_to_label(
     limit: int | None = None,
     left_out: Counter[str] | None = None,
 ) -> list[Source]:
-    """Return the recordings of all inputs, in order and each once.
-
-    Inputs are folders, globs, manifests (.tsv with a column path) and files on this machine. Lines
-    of manifests must have the `wanted` values of columns; None is any. Raise a BulkError if an
-    input cannot be read, holds nothing, or is not on this machine, or no recording is left; and a
-    BenchError if a manifest has a broken line.
-    """
+    """Return the recordings of `sources_of`, those of manifests with the `wanted` values."""
     values = {key: value for key, value in wanted.items() if value}
     sources = sources_of(names, keeps_columns=True, left_out=left_out)
     for source in sources:
@@ -79,11 +71,7 @@ def sources_to_label(
 
 
 def write_labels(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, Entry]]) -> None:
-    """Write the manifest of the kept labels; it appears whole.
-
-    The columns of an input manifest stay, except those that are written here. Raise a BulkError if
-    a file cannot be written, or a recording is gone.
-    """
+    """Write the manifest of the kept labels; further columns of an input manifest stay."""
     pairs = list(entries)
     own = (*LABELS, *SEGMENTS)
     further = dict.fromkeys(key for source, _ in pairs for key in source.columns if key not in own)
@@ -108,7 +96,6 @@ def write_labels(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, E
 
 
 def write_rejected(out: Path, rule: LabelFilter, entries: Iterable[tuple[Source, Entry]]) -> None:
-    """Write the rejected texts with the reason, and failed recordings, or raise a BulkError."""
 
     def rows() -> Iterator[Row]:
         for source, entry in entries:
@@ -181,8 +168,6 @@ def _cut(source: Source, kept: Sequence[TextPair], folder: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class JudgedLabel:
-    """One label with its reference."""
-
     stretch: TextPair
     errors: WordErrors
 
@@ -190,10 +175,7 @@ class JudgedLabel:
 def judged(
     entries: Sequence[tuple[Source, Entry]], references: Path, text: Side = "a"
 ) -> list[JudgedLabel]:
-    """Return the recordings that have a reference, with the errors of their labels.
-
-    `entries` are recordings without an error, each as a whole.
-    """
+    """Return the labels of whole recordings that have a reference, with their errors."""
     known: Mapping[Path, ManifestEntry] = {
         item.path.resolve(): item for item in read_manifest(references) if item.text
     }
@@ -214,10 +196,7 @@ def judged(
 
 
 def markdown(items: Sequence[JudgedLabel], max_cer: float) -> str:
-    """Return a table of what each threshold keeps, and of everything in its last row.
-
-    Labels that are judged in words and those that are judged in characters have a table each.
-    """
+    """Return a table of what each threshold keeps, for words and for characters each."""
     titles = sorted({item.errors.scoring.title for item in items})
     metrics = sorted({item.errors.scoring.metric for item in items}, reverse=True)
     tables = [

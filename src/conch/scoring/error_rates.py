@@ -30,19 +30,12 @@ NOTHING = "-"
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How two texts are compared."""
-
     metric: Literal["wer", "cer"] = "wer"
-    """Whether words count, or characters without spaces."""
     normaliser: Normaliser = "English"
 
     @classmethod
     def of(cls, metric: Metric, language: str) -> "Scoring":
-        """Return how texts of a language are compared.
-
-        `auto` is `cer` for the languages of `UNSPACED`, else `wer`. `language` is a code of
-        `language_of`.
-        """
+        """Return how texts of a language are compared; `auto` is `cer` for those of `UNSPACED`."""
         usual: Literal["wer", "cer"] = "cer" if language in UNSPACED else "wer"
         normaliser: Normaliser = "Chinese" if language in CHINESE else "basic"
         return cls(
@@ -51,19 +44,16 @@ class Scoring:
 
     @property
     def title(self) -> str:
-        """Name of the measure and of the normaliser in a report."""
         is_chinese = self.normaliser == "Chinese"
         whispers = "basic" if is_chinese else self.normaliser
         simplified = ", in simplified characters" if is_chinese else ""
         return f"{self.metric.upper()}, Whisper's {whispers} normaliser{simplified}"
 
     def tokens(self, text: str) -> list[str]:
-        """Return the words or characters of a text that count."""
         words = self.normalized(text).split()
         return words if self.metric == "wer" else list("".join(words))
 
     def normalized(self, text: str) -> str:
-        """Return a text as it is compared, with its spaces."""
         if not text.strip():
             return ""
         text = _simplified(text) if self.normaliser == "Chinese" else text
@@ -76,8 +66,7 @@ ENGLISH_WORDS = Scoring()
 def language_of(*known: str) -> str:
     """Return the language that texts are compared in: the first one known, else English.
 
-    `known` are codes or names such as `de`, `zh-TW`; empty, or `auto`, if unknown. The code has no
-    region, and is in lower case.
+    `known` are codes or names such as `de`, `zh-TW`; empty, or `auto`, if unknown.
     """
     return next((code for code in map(code_of, known) if code != "auto"), ENGLISH)
 
@@ -114,8 +103,6 @@ class WordErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharacterErrors:
-    """The counts behind a character error rate."""
-
     reference_characters: int
     """Characters of the normalised references, without spaces."""
     substitutions: int
@@ -140,7 +127,6 @@ class Accuracy:
     character_errors: CharacterErrors | None = None
     """Counts in characters; None without a reference whose characters count."""
     scoring: Sequence[str] = ()
-    """The measures and normalisers that were used."""
 
     @property
     def error_rate(self) -> float | None:
@@ -151,8 +137,7 @@ class Accuracy:
 def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORDS) -> WordErrors:
     """Return the errors of one utterance, none for a reference without words.
 
-    They are counted as by https://github.com/huggingface/open_asr_leaderboard, after Whisper's
-    normaliser on both sides.
+    They are counted as by https://github.com/huggingface/open_asr_leaderboard.
     """
     words = scoring.tokens(reference)
     if not words:
@@ -212,10 +197,7 @@ def _by_source(errors: Sequence[tuple[str, WordErrors]]) -> dict[str, float | No
 def word_error_rate(
     references: Sequence[str], hypotheses: Sequence[str], scoring: Scoring = ENGLISH_WORDS
 ) -> float | None:
-    """Return the error rate as a fraction, all utterances pooled; None without a reference.
-
-    References and hypotheses are in the same order. An empty text is an unknown reference.
-    """
+    """Return the error rate as a fraction, all utterances pooled; None without a reference."""
     pairs = zip(references, hypotheses, strict=True)
     return pooled(word_errors(*pair, scoring) for pair in pairs).wer
 
@@ -259,5 +241,4 @@ def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
 
 
 def percent(fraction: float | None, *, sign: bool = False) -> str:
-    """Return a fraction in percent with two decimals, or a dash for None."""
     return number(None if fraction is None else 100 * fraction, 2, sign=sign)

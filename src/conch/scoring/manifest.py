@@ -14,8 +14,6 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """One line of a manifest."""
-
     path: Path
     text: str
     """The reference, in any case and punctuation; empty if there is none."""
@@ -28,9 +26,8 @@ class ManifestEntry:
 def read_manifest(file: Path) -> list[ManifestEntry]:
     """Return the utterances of a manifest, one per line after a header line.
 
-    Tabs separate the columns. `path` and `text` are required, `split`, `source` and `language` are
-    optional, and other columns are ignored. Paths are relative to the manifest. Quotes are text,
-    not syntax. A missing file, column or field is a `BenchError` that names the line.
+    Tabs separate the columns; quotes are text. `path` and `text` are required, and columns that
+    `ManifestEntry` lacks are ignored. Paths are relative to the manifest.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -79,11 +76,7 @@ def select(
     source: str | None = None,
     limit: int | None = None,
 ) -> list[ManifestEntry]:
-    """Return the utterances of a split and a source, at most `limit` of them.
-
-    A limit takes the middle line of each of `limit` equal stretches of the remaining lines. So the
-    same manifest always gives the same sample, and every source has its share in it.
-    """
+    """Return the utterances of a split and a source, at most `limit` of them; see `spread`."""
     kept = [
         utterance
         for utterance in utterances
@@ -102,7 +95,10 @@ def select(
 
 
 def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
-    """Return the middle item of each of `limit` equal stretches; all items without a limit."""
+    """Return the middle item of each of `limit` equal stretches; all items without a limit.
+
+    So the same manifest always gives the same sample, and every source has its share in it.
+    """
     if limit is None or limit >= len(items):
         return list(items)
     return [items[(2 * index + 1) * len(items) // (2 * limit)] for index in range(limit)]
