@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conch.bls.call import START_PATIENCE_S, Call, ComponentAwayError, ComponentHungError
-from conch.bls.config import OwnComponents, Traits, traits_of
+from conch.bls.config import OwnComponents, traits_of
 from conch.bls.metrics import HANGS, Metrics
+from conch.families.family import Traits
 from conch.processes import model_processes, stat_fields
 
 logger = logging.getLogger(__name__)
