@@ -93,7 +93,7 @@ class GreedySearch:
         return [self.best()]
 
     def stable_text(self) -> str:
-        return self._vocab.complete(self.best().units)
+        return joined_text(self._vocab.complete(self.best().units))
 
     def best(self) -> BeamHypothesis:
         if not self._paths:
@@ -163,7 +163,7 @@ class BeamUtterance(_AgreedUtterance):
             for item, reading in zip(items, readings, strict=True)
         ]
         # Words after these may change in the beam itself.
-        certain = items[0].words[: search.num_stable_words()]
+        certain = items[0].words[: len(search.stable_words())]
         most_frame = math.inf if is_final else certain[-1].end_frame if certain else 0
         return self._agreed(hypotheses, is_final=is_final, most_frame=most_frame)
 
