@@ -236,12 +236,14 @@ def _links(
     ahead = finals  # cost of the best path from each token of the frame to the end
     for number in range(len(frames) - 1, -1, -1):
         frame = frames[number]
-        within = _epsilon_links(fst, frame)
+        # Those without input leave states of this frame, the others tokens of the one before.
+        own_sources = np.searchsorted(frame.states, frame.epsilon_sources)
+        within = _links_to(fst, frame, frame.epsilons, own_sources)
         ahead = _closed_backward(within, ahead)
         parts.append(within.kept(frame.costs, ahead, limit, offsets[number], offsets[number]))
         if number:
             before = frames[number - 1]
-            between = _emitting_links(fst, frame, costs[number - 1])
+            between = _links_to(fst, frame, frame.emitting, frame.sources, costs[number - 1])
             parts.append(
                 between.kept(before.costs, ahead, limit, offsets[number - 1], offsets[number])
             )
@@ -256,22 +258,13 @@ def _offsets(frames: list[_Frame]) -> IntArray:
     return np.cumsum([0, *(len(frame.states) for frame in frames[:-1])])
 
 
-def _epsilon_links(fst: FstFile, frame: _Frame) -> _Links:
-    return _Links(
-        sources=np.searchsorted(frame.states, frame.epsilon_sources),
-        targets=np.searchsorted(frame.states, fst.arcs["target"][frame.epsilons]),
-        arcs=frame.epsilons,
-        weights=fst.arcs["cost"][frame.epsilons].astype(np.float64),
-    )
-
-
-def _emitting_links(fst: FstFile, frame: _Frame, costs: DoubleArray) -> _Links:
-    return _Links(
-        sources=frame.sources,
-        targets=np.searchsorted(frame.states, fst.arcs["target"][frame.emitting]),
-        arcs=frame.emitting,
-        weights=fst.arcs["cost"][frame.emitting] + costs[fst.arcs["ilabel"][frame.emitting] - 1],
-    )
+def _links_to(
+    fst: FstFile, frame: _Frame, arcs: IntArray, sources: IntArray, costs: DoubleArray | None = None
+) -> _Links:
+    weights = fst.arcs["cost"][arcs].astype(np.float64)
+    if costs is not None:
+        weights += costs[fst.arcs["ilabel"][arcs] - 1]
+    return _Links(sources, np.searchsorted(frame.states, fst.arcs["target"][arcs]), arcs, weights)
 
 
 def _closed_backward(links: _Links, ahead: DoubleArray) -> DoubleArray:

@@ -90,7 +90,6 @@ class HotwordRewrite(NamedTuple):
     score: float
 
     def of(self, item: CtcHypothesis) -> CtcHypothesis:
-        """Return the hypothesis with these words, and its scores changed."""
         return CtcHypothesis(
             joined_text(word.text for word in self.words),
             self.words,
@@ -213,14 +212,10 @@ class HotwordFinder:
         """Return the best alignment of a phrase with a space on either side."""
         key = phrase, start, end, end == len(self.frames)
         if key not in self._alignments:
-            frames, units, space = (
-                self.frames[start:end],
-                self._trie.spellings[phrase],
-                self._trie.space,
-            )
+            units, space = self._trie.spellings[phrase], self._trie.space
             # An utterance may begin and end without a space.
             self._alignments[key] = best_alignment(
-                frames,
+                self.frames[start:end],
                 units if space is None else (space, *units, space),
                 may_skip_first=space is not None and start == 0,
                 may_skip_last=space is not None and end == len(self.frames),
