@@ -12,7 +12,7 @@ from onnxruntime import OrtValue
 
 from conch.component import Array, FloatArray, IntArray, Outputs, Row, RowByRow
 from conch.component.onnx import open_network
-from conch.component.parameters import DeviceConfig, be_nice
+from conch.component.parameters import NiceConfig, be_nice
 from conch.families.moonshine import STEP_FILES
 from conch.families.moonshine.weights import moonshine_folder
 from conch.wire.errors import ConfigError
@@ -29,11 +29,7 @@ MAX_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoonshineConfig(DeviceConfig):
-    nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
-    streams get a busy CPU first."""
-
+class MoonshineConfig(NiceConfig):
     def __post_init__(self) -> None:
         if self.device != "cpu":
             raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
@@ -52,26 +48,18 @@ class Advance(NamedTuple):
     """float32 `[rows, tokens, frames]`: mean cross-attention of the upper layers."""
 
 
-class MoonshineEncoder:
-    def __init__(self, folder: Path, threads: int) -> None:
-        self._session = _opened(folder / "encoder.onnx", threads)
-
-    def __call__(self, waveform: FloatArray) -> FloatArray:
-        """Return hidden states float32 `[frames, size]` of float32 `[samples]`, 16 kHz."""
-        filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
-        [hidden] = self._session.run(None, {"waveform": filled[None]})
-        return np.asarray(hidden[0])
-
-
 class EncoderComponent(RowByRow):
     """Turns waveforms of at most 30 s into hidden states, one after the other."""
 
     def __init__(self, config: MoonshineConfig) -> None:
         be_nice(config.nice)
-        self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
+        folder = moonshine_folder(config.model)
+        self._session = _opened(folder / "encoder.onnx", config.threads)
 
     def answer(self, row: Row, /) -> Outputs:
-        hidden = self._encode(row.segment(MAX_S))
+        waveform = row.segment(MAX_S)
+        filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
+        [hidden] = self._session.run(None, {"waveform": filled[None]})[0]
         return {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
 
 
