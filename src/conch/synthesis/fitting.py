@@ -59,8 +59,6 @@ WAIT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittingConfig(BlsConfig):
-    """Limits of fitting, and those of every BLS model."""
-
     max_encoder_calls: int = 2
     max_calls_in_flight: int = 8
     max_passes_in_flight: int = 1

@@ -179,7 +179,7 @@ class Speaking:
                 ("phonemes", "tokens", "spans"),
                 {"voice": self._options.voice, "normalize": self._options.normalize},
             )
-            tokens, spans = _row(read["tokens"].numpy()), _row(read["spans"].numpy(), 4)
+            tokens, spans = read["tokens"].numpy(), read["spans"].numpy()
             is_too_long = len(tokens) > MOST_OF_WORD
             cut = halves(self._text, span, cuts_words=is_too_long)
             if len(tokens) > MOST_TOKENS and len(cut) > 1:
@@ -200,13 +200,12 @@ class Speaking:
                 {"voice": self._options.voice, "seed": self._options.seed},
             )
             latents: FloatArray = voiced["latents"].numpy()
-            latents = latents.reshape(-1, latents.shape[-1])
             if not len(latents):
                 continue
             frame_s = self._by.frame_samples / self._by.sample_rate
-            durations = _row(voiced["durations"].numpy())
+            durations = voiced["durations"].numpy()
             words = word_times(text, spans, durations, frame_s) if self._options.timestamps else ()
-            phonemes = _row(read["phonemes"].numpy())[0].decode()
+            phonemes = read["phonemes"].numpy()[0].decode()
             end = round(len(latents) * frame_s, 4)
             return _Voiced(SpokenSentence(text, phonemes, 0.0, end, words), latents)
         return None
@@ -223,11 +222,6 @@ class Speaking:
         )
         samples: FloatArray = outputs["waveform"].numpy().ravel()
         return samples * self._gain if self._more else samples
-
-
-def _row(tensor: Array, *shape: int) -> Array:
-    """Return a tensor without the batch dimension, which a call's output may have."""
-    return tensor.reshape(-1, *shape)
 
 
 def word_times(text: str, spans: Array, durations: Array, frame_s: float) -> tuple[SpokenWord, ...]:
