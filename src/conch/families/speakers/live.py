@@ -56,8 +56,6 @@ class EmbeddedPiece(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A stretch in which a voice speaks."""
-
     voice: int
     first: int
     behind: int
@@ -102,7 +100,6 @@ def kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
 
 
 def is_long(run: Run) -> bool:
-    """Return whether a run is long enough to be a turn."""
     return run.behind - run.first >= LEAST
 
 
@@ -168,8 +165,8 @@ class LiveVoices:
         """Votes of windows for voices, `[frames, voices]`."""
         self._counts = np.zeros((0, 2), np.float32)
         """Number of speakers, weighted, and the sum of weights, `[frames, 2]`."""
-        self._settled = 0
-        """First frame that is not settled."""
+        self.settled = 0
+        """First frame on which windows may still vote."""
         self._open: dict[int, Run] = {}
         """Runs that may go on, by their voices."""
         self.runs: list[Run] = []
@@ -182,11 +179,6 @@ class LiveVoices:
     def sounds(self) -> FloatArray:
         """Embeddings of the voices, `[voices, size]`; zeros for one that was merged."""
         return unit(np.array(self._sums))
-
-    @property
-    def settled(self) -> int:
-        """First frame on which windows may still vote."""
-        return self._settled
 
     def after_window(
         self,
@@ -246,8 +238,8 @@ class LiveVoices:
     def settle(self, until: int) -> None:
         """Settle the frames before one by the latest votes."""
         self._reach(until)
-        ended = self._runs_of(self._settled, until, self._open)
-        self._settled = max(self._settled, until)
+        ended = self._runs_of(self.settled, until, self._open)
+        self.settled = max(self.settled, until)
         for run in [*self._open.values()]:
             if run.behind + CLOSED <= until:
                 ended.append(self._open.pop(run.voice))
@@ -265,7 +257,7 @@ class LiveVoices:
                 break
             latest.append(run)
         still = dict(self._open)
-        ended = self._runs_of(self._settled, self._end, still)
+        ended = self._runs_of(self.settled, self._end, still)
         latest += filter(is_long, (*ended, *still.values()))
         return sorted((run for run in latest if run.behind > frame), key=lambda run: run.first)
 

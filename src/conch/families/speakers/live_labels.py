@@ -10,11 +10,7 @@ import numpy as np
 
 from conch.bls.calls import Calls, together
 from conch.component import SAMPLE_RATE, Array, FloatArray
-from conch.families.speakers import (
-    FRAME_FIELD,
-    FRAME_SAMPLES,
-    MOST_SPEAKERS,
-)
+from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.families.speakers.assignment import LEAST_S
 from conch.families.speakers.labels import KNOWN, LINE_KNOWN, SpeakerLabels, active_in, embedded
 from conch.families.speakers.live import (
@@ -72,7 +68,7 @@ class LiveLabels:
         number = options.speakers if isinstance(options.speakers, int) else None
         self._fewest, self._most = number or options.min_speakers, number or options.max_speakers
         self._calls, self._waits = calls, not options.adaptive
-        self._voices = LiveVoices(min(self._most, MOST_SPEAKERS))
+        self._voices = LiveVoices(self._most)
         self._steps: deque[_AudioStep] = deque()
         self._end = self._analysed = 0
         """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
