@@ -88,8 +88,6 @@ ctypes.CDLL(av.logging.__file__).av_max_alloc(ctypes.c_size_t(MAX_ALLOCATION))
 
 
 class ByteSource(Protocol):
-    """The bytes to decode."""
-
     size: int | None
     """Number of bytes; None for a pipe, in which no byte is read twice but the latest."""
 
@@ -99,8 +97,6 @@ class ByteSource(Protocol):
 
 
 class Sink(Protocol):
-    """Takes what is decoded."""
-
     def begin(self, rate: int, channels: int, sample_type: str, length_s: float | None) -> None:
         """Take the sample rate in Hz, the channels, the type of a sample, and the stated length."""
         ...

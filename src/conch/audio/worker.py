@@ -38,8 +38,6 @@ KEPT_BYTES = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DecodingJob:
-    """Describes what a decoder is to do."""
-
     name: str
     """Name of the audio in errors."""
     size: int | None

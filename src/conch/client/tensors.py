@@ -103,7 +103,6 @@ class Request:
 
     @property
     def num_rows(self) -> int:
-        """Number of audios."""
         return len(next(iter(self.inputs.values())))
 
     @property

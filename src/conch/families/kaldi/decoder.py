@@ -34,8 +34,6 @@ _MFCC = "mfcc.conf"
 
 
 class Alternative(NamedTuple):
-    """A text of a stretch of audio."""
-
     words: tuple[AlignedWord, ...] = ()
     score: float = 0.0
 
