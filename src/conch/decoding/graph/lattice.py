@@ -4,7 +4,7 @@ kaldi-decoder's own lattice decoder has no limit on active tokens, and takes min
 of noise; this one keeps to `max_active`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -34,15 +34,12 @@ class LatticePath:
 
     def frame_costs(self) -> list[float]:
         """Return what the graph and the frame cost for each label."""
-        return path_costs((arc.olabel, float(arc.weight.value)) for arc in _path_arcs(self.fst))
-
-
-def _path_arcs(path: Any) -> Iterator[Any]:
-    arcs = kaldifst.ArcIterator(path, path.start)
-    while not arcs.done:
-        arc = arcs.value
-        yield arc
-        arcs = kaldifst.ArcIterator(path, arc.nextstate)
+        arcs, pairs = kaldifst.ArcIterator(self.fst, self.fst.start), []
+        while not arcs.done:
+            arc = arcs.value
+            pairs.append((arc.olabel, float(arc.weight.value)))
+            arcs = kaldifst.ArcIterator(self.fst, arc.nextstate)
+        return path_costs(pairs)
 
 
 def path_costs(arcs: Iterable[tuple[int, float]]) -> list[float]:
