@@ -277,11 +277,8 @@ async def read_transcript(text: bytes) -> Transcript:
 def error(code: str | None, message: str, url: str) -> ConchError:
     """Return the exception for an error answer.
 
-    Args:
-        code: An HTTP status ("400"), a gRPC status ("StatusCode.INVALID_ARGUMENT"), or None in a
-            streamed answer. Conch's own models need none.
-        message: The server's message.
-        url: The server's URL, for errors about the server itself.
+    `code` is an HTTP status ("400"), a gRPC status ("StatusCode.INVALID_ARGUMENT"), or None in a
+    streamed answer. Conch's own models need none.
     """
     if said := from_wire(message):
         is_lost = isinstance(said, ProcessLostError)
