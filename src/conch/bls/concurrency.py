@@ -161,6 +161,11 @@ class ConcurrencyLimits:
             self._semaphores[model] = PrioritySemaphore(self._most(model), OLDEST_OF)
         return self._semaphores[model]
 
+    async def without_waiting(self, call: Call, proceed: Send) -> Outputs:
+        """Policy of live streams: their calls go at once, and those of recordings wait for them."""
+        with self.at(call.model).exempt():
+            return await proceed(call)
+
     def most_of_one(self, model: str, *, is_first: bool) -> int:
         """Return how many calls one recording may have in flight at a component.
 
@@ -210,14 +215,3 @@ class RecordingTurns:
             )
         async with self._own[model].slot((part,)):
             return await self._limits.at(model).run(called, (*self._key, part))
-
-
-class WithoutWaiting:
-    """Policy of live streams: their calls go at once, and those of recordings wait for them."""
-
-    def __init__(self, limits: ConcurrencyLimits) -> None:
-        self._limits = limits
-
-    async def __call__(self, call: Call, proceed: Send) -> Outputs:
-        with self._limits.at(call.model).exempt():
-            return await proceed(call)
