@@ -176,8 +176,10 @@ class EncoderGraph:
             for item, array in zip(known, before, strict=True)
         }
         lens = [len(item) for item in chunks]
+        # Where an encoder asks for their lengths, all are as long as a whole one.
+        longest = self.encoder.chunk if "chunk_lens" in self._inputs else max(lens)
         feed |= {
-            self._inputs[0]: self._arranged(self._stacked(chunks)),
+            self._inputs[0]: self._arranged(_padded(chunks, longest)),
             **self._further(lens, feed),
         }
         out, *new = self.run(feed)
@@ -199,10 +201,7 @@ class EncoderGraph:
             return [out for item in features for out in self.encode([item])]
         lens = [len(item) for item in features]
         padding = 0.0 if self.encoder.is_normalised else PADDING
-        x = np.full((len(features), max(lens), self.encoder.num_mels), padding, np.float32)
-        for row, item in enumerate(features):
-            x[row, : len(item)] = item
-        feed = {self._inputs[0]: self._arranged(x)}
+        feed = {self._inputs[0]: self._arranged(_padded(features, max(lens), padding))}
         feed |= {
             name: np.array(lens, dtype)
             for name, dtype in zip(self._inputs[1:], self._lens_types, strict=True)
@@ -216,15 +215,6 @@ class EncoderGraph:
         wanted = self._outputs if self.encoder.is_live else None
         outputs: list[Array] = self._session.run(wanted, feed)
         return outputs
-
-    def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:
-        """Return chunks as a batch; where an encoder asks for their lengths, with zeros behind."""
-        if "chunk_lens" not in self._inputs:
-            return np.stack(chunks)
-        x = np.zeros((len(chunks), self.encoder.chunk, self.encoder.num_mels), np.float32)
-        for row, item in enumerate(chunks):
-            x[row, : len(item)] = item
-        return x
 
     def _frames_of(self, out: FloatArray) -> FloatArray:
         """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
@@ -251,6 +241,14 @@ class EncoderGraph:
                     is_present = np.arange(left + chunk) >= 2 * left - states["offset"].item()
                     inputs[item.name] = is_present[None, None]
         return inputs
+
+
+def _padded(features: Sequence[FloatArray], length: int, padding: float = 0.0) -> FloatArray:
+    """Return features of several rows as a batch `[N, length, size]`."""
+    batch = np.full((len(features), length, features[0].shape[1]), padding, np.float32)
+    for row, item in zip(batch, features, strict=True):
+        row[: len(item)] = item
+    return batch
 
 
 def fbank_of(encoder: AcousticEncoder, *, has_log: bool = True) -> KaldiFbank:
