@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -102,12 +102,9 @@ class Style:
 class Synthesis:
     def __init__(self, config: SynthesisConfig, runtime: Runtime) -> None:
         self._config, self._runtime = config, runtime
+        self.gauges = runtime.gauges
         allowed = config.references or fitted_voices.VARIABLE in os.environ
         self._references = References(is_allowed=allowed)
-
-    @property
-    def gauges(self) -> Mapping[Metric, Callable[[], float]]:
-        return self._runtime.gauges
 
     def parse(self, message: Message) -> SynthesisRequest:
         tensor = message.read_inputs().get("TEXT")
