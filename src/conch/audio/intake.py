@@ -115,9 +115,13 @@ class _Pool:
     def _start(self) -> None:
         self._end_process()
         self._control, theirs = socket.socketpair()
+        # In a server, sys.executable may be the program that the interpreter is part of.
+        python = Path(sys.executable or "")
+        if not python.name.startswith("python"):
+            python = Path(sys.prefix, "bin", "python3")
         with theirs:
             self._process = subprocess.Popen(
-                [_python(), "-I", "-c", _PROGRAM.format([path for path in sys.path if path])],
+                [python, "-I", "-c", _PROGRAM.format([path for path in sys.path if path])],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
@@ -147,12 +151,6 @@ _POOL = _Pool()
 prepare = _POOL.prepare
 atexit.register(_POOL.end)
 os.register_at_fork(after_in_child=_POOL.forget)
-
-
-def _python() -> str:
-    # In a server, sys.executable may be the program that the interpreter is part of.
-    name = Path(sys.executable or "")
-    return str(name if name.name.startswith("python") else Path(sys.prefix, "bin", "python3"))
 
 
 class DecoderProcess(SocketEnd):

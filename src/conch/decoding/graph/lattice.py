@@ -124,7 +124,8 @@ class WordLattice:
         transducer = _loaded(self.paths, output_is_word=False)
         kaldifst.arcsort(transducer, "ilabel")
         paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(self.words, nbest))
-        aligned = [_aligned(transducer, _sequence(path)[0]) for path in paths]
+        sequences = [kaldifst.get_linear_symbol_sequence(path)[1] for path in paths]
+        aligned = [_aligned(transducer, words) for words in sequences]
         return sorted(aligned, key=lambda item: item.cost)
 
 
@@ -318,13 +319,8 @@ def _loaded(lattice: FstArrays, *, output_is_word: bool) -> Any:
 def _aligned(transducer: Any, words: list[int]) -> LatticePath:
     linear = kaldifst.make_linear_acceptor(words)
     best = kaldifst.shortest_path(kaldifst.compose(linear, transducer))
-    _, labels, cost = _sequence(best)
-    return LatticePath(tuple(words), tuple(labels), cost, best)
-
-
-def _sequence(path: Any) -> tuple[list[int], list[int], float]:
-    _, inputs, outputs, weight = kaldifst.get_linear_symbol_sequence(path)
-    return inputs, outputs, float(weight.value)
+    _, _, labels, weight = kaldifst.get_linear_symbol_sequence(best)
+    return LatticePath(tuple(words), tuple(labels), float(weight.value), best)
 
 
 def _ranges(first: NDArray[Any], counts: NDArray[Any]) -> tuple[IntArray, IntArray]:
