@@ -40,42 +40,32 @@ class Verdict:
     """Root mean square of the samples."""
 
 
-class Trial:
-    """Judges a voice by sentences and recordings that it is not fitted with."""
+async def verdict_on(voice: StoredVoice, held_back: FloatArray, calls: Calls) -> Verdict:
+    """Judge a voice by sentences that it is not fitted with, and by recordings.
 
-    def __init__(self, held_back: FloatArray, calls: Calls) -> None:
-        """`held_back` is how the recordings sound that were held back."""
-        self._held_back, self._calls = held_back, calls
-
-    async def of(self, voice: StoredVoice) -> Verdict:
-        """Speak the sentences one after the other; raise as `Calls` does."""
-        similarities, wrong, total, spoken = [], 0, 0, []
-        for sentence in SENTENCES:
-            waveform = await self._spoken(sentence, voice)
-            embedding = await embedding_of(waveform, self._calls)
-            similarities.append(float(embedding @ self._held_back))
-            spoken.append(waveform)
-            text = await text_of(waveform, self._calls)
+    `held_back` is how these sound. Raise as `Calls` does.
+    """
+    similarities, wrong, total, spoken = [], 0, 0, []
+    for sentence in SENTENCES:
+        waveform = await _spoken(sentence, voice, calls)
+        embedding = await embedding_of(waveform, calls)
+        similarities.append(float(embedding @ held_back))
+        spoken.append(waveform)
+        if (text := await text_of(waveform, calls)) is not None:
             words = words_of(sentence)
-            wrong += 0 if text is None else Levenshtein.distance(words, words_of(text))
-            total += 0 if text is None else len(words)
-        wer = round(100 * wrong / total, 1) if total else None
-        loudness = float(np.sqrt(np.mean(np.square(np.concatenate(spoken)))))
-        return Verdict(float(np.mean(similarities)), wer, loudness)
+            wrong += Levenshtein.distance(words, words_of(text))
+            total += len(words)
+    wer = round(100 * wrong / total, 1) if total else None
+    loudness = float(np.sqrt(np.mean(np.square(np.concatenate(spoken)))))
+    return Verdict(float(np.mean(similarities)), wer, loudness)
 
-    async def _spoken(self, text: str, voice: StoredVoice) -> FloatArray:
-        by = likening()
-        speaking = Speaking(
-            text,
-            SynthesisOptions(voice=voice.shown.mix),
-            by,
-            self._calls,
-            Growth(CHUNK_FRAMES, CHUNK_FRAMES, 1.0),
-            inf,
-            Imitation.of(voice),
-        )
-        samples = np.concatenate([piece.samples async for piece in speaking.pieces()])
-        return await asyncio.to_thread(soxr.resample, samples, by.sample_rate, SAMPLE_RATE)
+
+async def _spoken(text: str, voice: StoredVoice, calls: Calls) -> FloatArray:
+    by, options = likening(), SynthesisOptions(voice=voice.shown.mix)
+    growth = Growth(CHUNK_FRAMES, CHUNK_FRAMES, 1.0)
+    speaking = Speaking(text, options, by, calls, growth, inf, Imitation.of(voice))
+    samples = np.concatenate([piece.samples async for piece in speaking.pieces()])
+    return await asyncio.to_thread(soxr.resample, samples, by.sample_rate, SAMPLE_RATE)
 
 
 async def latents_of(text: str, voice: StoredVoice, calls: Calls) -> FloatArray:
