@@ -99,13 +99,6 @@ class Imitation:
         return pitch if self.timbre is None else {**pitch, "timbre": self.timbre}
 
 
-@dataclass(frozen=True, slots=True)
-class _Voiced:
-    sentence: SpokenSentence
-    """Sentence with times from its own start."""
-    latents: FloatArray
-
-
 class Speaking:
     """Speaks one text; in memory are at most the sentence that is spoken, and the next one."""
 
@@ -148,11 +141,12 @@ class Speaking:
         coming = asyncio.create_task(self._next(self._began))
         try:
             while (voiced := await coming) is not None:
-                ends_s = self.seconds + voiced.sentence.end
-                sentence: SpokenSentence | None = voiced.sentence.later(self.seconds)
+                read, latents = voiced
+                ends_s = self.seconds + read.end
+                sentence: SpokenSentence | None = read.later(self.seconds)
                 around = (self._by.frames_before, self._by.frames_after)
-                for chunk in self._growth.chunks(len(voiced.latents), *around):
-                    samples = await self._sound(voiced.latents, chunk)
+                for chunk in self._growth.chunks(len(latents), *around):
+                    samples = await self._sound(latents, chunk)
                     if not self._frames:
                         # From here on it is played.
                         self._began = max(self._began, time.monotonic())
@@ -168,8 +162,11 @@ class Speaking:
             with suppress(asyncio.CancelledError, Exception):
                 await coming
 
-    async def _next(self, due: float) -> _Voiced | None:
-        """Return the next sentence that has a sound, to be spoken when `due`; None at the end."""
+    async def _next(self, due: float) -> tuple[SpokenSentence, FloatArray] | None:
+        """Return the next sentence that has a sound, to be spoken when `due`, and its latents.
+
+        Its times are from its own start. None is the end.
+        """
         PART.set(due)
         for span in self._left:
             text = self._text[span]
@@ -207,7 +204,7 @@ class Speaking:
             words = word_times(text, spans, durations, frame_s) if self._options.timestamps else ()
             phonemes = read["phonemes"].numpy()[0].decode()
             end = round(len(latents) * frame_s, 4)
-            return _Voiced(SpokenSentence(text, phonemes, 0.0, end, words), latents)
+            return SpokenSentence(text, phonemes, 0.0, end, words), latents
         return None
 
     async def _sound(self, latents: FloatArray, chunk: VocoderChunk) -> FloatArray:

@@ -274,16 +274,13 @@ def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 
 
-class NeuralRescorer:
-    def __init__(self, config: NeuralRescorerConfig) -> None:
-        self._model = NeuralLanguageModel(config)
-
+class NeuralRescorer(NeuralLanguageModel):
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Answer rows with `hypotheses` and perhaps `context`; they share batches."""
         texts = [row.texts("hypotheses") for row in rows]
         contexts = [row.texts("context")[0] if "context" in row.inputs else "" for row in rows]
         scores = iter(
-            self._model.score(
+            self.score(
                 [
                     TextInContext(as_sentence(text), as_paragraphs(context))
                     for context, own in zip(contexts, texts, strict=True)

@@ -344,14 +344,6 @@ class LiveVoices:
         return ended
 
 
-@dataclass(frozen=True, slots=True)
-class Relabelled:
-    parts: Sequence[tuple[int, Run]]
-    """Index of a run of the stream, and a part of it, with the voice that it has now."""
-    sounds: FloatArray
-    """Embeddings of the voices, `[voices, size]`; zeros for numbers without one."""
-
-
 def relabelled(
     runs: Sequence[Run],
     pieces: Sequence[EmbeddedPiece],
@@ -359,14 +351,15 @@ def relabelled(
     is_line: bool,
     fewest: int = 1,
     most: int | None = None,
-) -> Relabelled:
+) -> tuple[list[tuple[int, Run]], FloatArray]:
     """Return the settled runs of a stream with the voices that clustering finds in its pieces.
 
-    A voice that agrees with one of the stream has its number.
+    They come in parts, each with the index of its run. A voice that agrees with one of the stream
+    has its number. The embeddings of the voices, `[voices, size]`, are zeros for numbers without.
     """
     owned = [piece for piece in pieces if piece.voice >= 0]
     if not owned:
-        return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
+        return [*enumerate(runs)], np.zeros((0, 0), np.float32)
     arrays = piece_arrays(owned)
     centroids = sure_voices(
         *(arrays.embeddings, arrays.seconds, arrays.is_sure),
@@ -392,4 +385,4 @@ def relabelled(
             (index, Run(voice, start, end))
             for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
         ]
-    return Relabelled(parts, sounds)
+    return parts, sounds

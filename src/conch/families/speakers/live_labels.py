@@ -112,7 +112,7 @@ class LiveLabels:
     async def finish(self) -> StreamTurns:
         await self.settled()
         self._voices.settle(frame_at(self._end + KEPT_S * SAMPLE_RATE))
-        result = await asyncio.to_thread(
+        parts, sounds = await asyncio.to_thread(
             relabelled,
             self._voices.runs,
             self._voices.pieces,
@@ -121,9 +121,9 @@ class LiveLabels:
             most=self._most,
         )
         self.take_turns()
-        if len(result.sounds):
-            self._know(result.sounds, anew=True)
-        parts = sorted(result.parts, key=lambda part: part[1].first)
+        if len(sounds):
+            self._know(sounds, anew=True)
+        parts.sort(key=lambda part: part[1].first)
         turns = self._turns(run for _, run in parts)
         sent = (self._sent_labels[index] for index, _ in parts)
         changed = [turn for turn, before in zip(turns, sent, strict=True) if turn.speaker != before]
