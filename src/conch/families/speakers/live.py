@@ -61,26 +61,13 @@ class Run(NamedTuple):
     behind: int
 
 
-@dataclass(frozen=True, slots=True)
-class PieceArrays:
-    embeddings: FloatArray
-    """Embeddings of unit length, `[pieces, size]`."""
-    seconds: FloatArray
-    before: IntArray
-    """Voice that each piece was taken for."""
-
-    @property
-    def is_sure(self) -> Array:
-        """Whether each finds voices, bool `[pieces]`."""
-        return self.seconds >= SURE_S
-
-
-def piece_arrays(pieces: Sequence[EmbeddedPiece]) -> PieceArrays:
-    embeddings, seconds, before = (
+def _columns(pieces: Sequence[EmbeddedPiece]) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return embeddings, `[pieces, size]`, seconds and voices of pieces."""
+    embeddings, seconds, voices = (
         np.array([getattr(piece, name) for piece in pieces])
         for name in ("embedding", "seconds", "voice")
     )
-    return PieceArrays(embeddings.astype(np.float32), seconds.astype(np.float32), before)
+    return embeddings.astype(np.float32), seconds.astype(np.float32), voices
 
 
 def turn_of(run: Run) -> VoiceTurn:
@@ -218,22 +205,20 @@ class LiveVoices:
         if not owned:
             return
         chosen = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
-        arrays = piece_arrays([owned[index] for index in chosen])
+        embeddings, seconds, before = _columns([owned[index] for index in chosen])
+        is_sure = seconds >= SURE_S
         centroids = sure_voices(
-            *(arrays.embeddings, arrays.seconds, arrays.is_sure),
-            is_line=is_line,
-            least_share=1.0,
-            most=self._most,
+            embeddings, seconds, is_sure, is_line=is_line, least_share=1.0, most=self._most
         )
-        now = (arrays.embeddings @ centroids.T).argmax(axis=1)
-        numbers = kept_numbers(arrays.before, now, arrays.seconds)
-        for voice in set(arrays.before.tolist()) - set(numbers.tolist()):
+        now = (embeddings @ centroids.T).argmax(axis=1)
+        numbers = kept_numbers(before, now, seconds)
+        for voice in set(before.tolist()) - set(numbers.tolist()):
             if (centroids @ unit(self._sums[voice])).max() >= SAME:
                 self._sums[voice] = np.zeros_like(self._sums[voice])
         for cluster, number in enumerate(numbers.tolist()):
             own = now == cluster
             if number < len(self._sums):
-                self._sums[number] = arrays.seconds[own] @ arrays.embeddings[own]
+                self._sums[number] = seconds[own] @ embeddings[own]
 
     def settle(self, until: int) -> None:
         """Settle the frames before one by the latest votes."""
@@ -360,16 +345,11 @@ def relabelled(
     owned = [piece for piece in pieces if piece.voice >= 0]
     if not owned:
         return [*enumerate(runs)], np.zeros((0, 0), np.float32)
-    arrays = piece_arrays(owned)
-    centroids = sure_voices(
-        *(arrays.embeddings, arrays.seconds, arrays.is_sure),
-        is_line=is_line,
-        fewest=fewest,
-        most=most,
-    )
-    before, middles = arrays.before, np.array([piece.frame for piece in owned])
-    now = (arrays.embeddings @ centroids.T).argmax(axis=1)
-    numbers = kept_numbers(before, now, arrays.seconds)
+    embeddings, seconds, before = _columns(owned)
+    is_sure, middles = seconds >= SURE_S, np.array([piece.frame for piece in owned])
+    centroids = sure_voices(embeddings, seconds, is_sure, is_line=is_line, fewest=fewest, most=most)
+    now = (embeddings @ centroids.T).argmax(axis=1)
+    numbers = kept_numbers(before, now, seconds)
     now = numbers[now]
     sounds = np.zeros((numbers.max() + 1, centroids.shape[1]), np.float32)
     sounds[numbers] = centroids[: len(numbers)]
