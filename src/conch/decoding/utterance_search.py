@@ -155,12 +155,9 @@ class BeamUtterance(_AgreedUtterance):
         if self._hotwords is None:
             return [*items]
         frames, search = self._hotwords.frames, self._search
-        readings = [
-            beam_reading(item, frames, search.options, search.language_model) for item in items
-        ]
+        settings = search.options, search.language_model
         hypotheses = [
-            self._hotwords.rewrite(reading).of(item)
-            for item, reading in zip(items, readings, strict=True)
+            self._hotwords.rewrite(item, beam_reading(item, frames, *settings)) for item in items
         ]
         # Words after these may change in the beam itself.
         certain = items[0].words[: len(search.stable_words())]
@@ -199,7 +196,7 @@ class GraphUtterance(_AgreedUtterance):
         )
         hypotheses: Sequence[CtcHypothesis] = items
         if self._hotwords is not None:
-            hypotheses = [self._hotwords.rewrite(self._reading(item)).of(item) for item in items]
+            hypotheses = [self._hotwords.rewrite(item, self._reading(item)) for item in items]
         return self._agreed(hypotheses, is_final=is_final)
 
     def stable_text(self) -> str:
