@@ -72,19 +72,19 @@ class FittingJob:
     async def _judge(self) -> None:
         voice, shown = self._voice, self._voice.shown
         began = time.monotonic()
-        verdict = await verdict_on(voice, self._held_back, self._calls)
+        cosine, wer, now = await verdict_on(voice, self._held_back, self._calls)
         self._seconds += time.monotonic() - began
-        similarity, loudness = round(verdict.similarity, 3), voice.loudness or verdict.loudness
+        similarity, loudness = round(cosine, 3), voice.loudness or now
         is_first = shown.start_similarity is None
         self._voice = msgspec.structs.replace(
             voice,
             loudness=loudness,
-            gain=min(1.0, voice.gain * loudness / max(verdict.loudness, 1e-6)),
+            gain=min(1.0, voice.gain * loudness / max(now, 1e-6)),
             shown=replace(
                 shown,
                 similarity=similarity,
                 start_similarity=similarity if is_first else shown.start_similarity,
-                wer=verdict.wer,
+                wer=wer,
                 curve=(*shown.curve, (shown.steps, similarity)),
             ),
         )

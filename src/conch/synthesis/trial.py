@@ -2,7 +2,6 @@
 
 import asyncio
 import string
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -30,20 +29,13 @@ CHUNK_FRAMES = 20
 """Frames of a call of the vocoder: a listener's chunk may wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    similarity: float
-    """Mean cosine of how a sentence and the person sound."""
-    wer: float | None
-    """Word error rate in percent; None without a recogniser."""
-    loudness: float
-    """Root mean square of the samples."""
+async def verdict_on(
+    voice: StoredVoice, held_back: FloatArray, calls: Calls
+) -> tuple[float, float | None, float]:
+    """Return similarity, word error rate in percent and loudness of a voice; raise as `Calls` does.
 
-
-async def verdict_on(voice: StoredVoice, held_back: FloatArray, calls: Calls) -> Verdict:
-    """Judge a voice by sentences that it is not fitted with, and by recordings.
-
-    `held_back` is how these sound. Raise as `Calls` does.
+    It speaks sentences that it is not fitted with. `held_back` is how other recordings of the
+    person sound, and the similarity the mean cosine of both. There is no rate without a recogniser.
     """
     similarities, wrong, total, spoken = [], 0, 0, []
     for sentence in SENTENCES:
@@ -57,7 +49,7 @@ async def verdict_on(voice: StoredVoice, held_back: FloatArray, calls: Calls) ->
             total += len(words)
     wer = round(100 * wrong / total, 1) if total else None
     loudness = float(np.sqrt(np.mean(np.square(np.concatenate(spoken)))))
-    return Verdict(float(np.mean(similarities)), wer, loudness)
+    return float(np.mean(similarities)), wer, loudness
 
 
 async def _spoken(text: str, voice: StoredVoice, calls: Calls) -> FloatArray:
