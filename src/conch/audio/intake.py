@@ -154,12 +154,19 @@ os.register_at_fork(after_in_child=_POOL.forget)
 
 
 class DecoderProcess(SocketEnd):
-    """The connection with a decoder at work on one job; see `conch.audio.worker.DecodingJob`."""
+    """The connection with a decoder at work on one job."""
 
     def __init__(
         self, name: str, size: int | None, container: str | None, *, only_form: bool = False
     ) -> None:
-        """Give it the job; raise an OverloadedError if no decoder can be started."""
+        """Give it the job; raise an OverloadedError if no decoder can be started.
+
+        Args:
+            name: Name of the audio in errors.
+            size: Bytes of a file; None for a pipe.
+            container: FFmpeg's name of the format; None to detect it.
+            only_form: Whether the decoder ends once it has sent the form of the samples.
+        """
         try:
             super().__init__(_POOL.take())
         except OSError as error:

@@ -192,10 +192,10 @@ class Synthesis:
             return _tensors(spoken, options.format, audio, request.outputs)
 
         async with aclosing(speaking.pieces()) as pieces:
-            async for piece in pieces:
-                begun += [piece.sentence] if piece.sentence else []
-                likeness.add(piece.samples)
-                made.append(await encoded(partial(encoder.write, piece.samples)))
+            async for samples, sentence in pieces:
+                begun += [sentence] if sentence else []
+                likeness.add(samples)
+                made.append(await encoded(partial(encoder.write, samples)))
                 served(speaking.done)
                 if request.is_decoupled and any(made):
                     yield taken()

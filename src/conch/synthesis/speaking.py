@@ -70,14 +70,6 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenPiece:
-    """The next samples, and the sentence that begins with them."""
-
-    samples: FloatArray
-    sentence: SpokenSentence | None
-
-
-@dataclass(frozen=True, slots=True)
 class Imitation:
     """How a voice differs from a mix of voices, to sound like a person."""
 
@@ -136,8 +128,11 @@ class Speaking:
         """Parts of the text that have no sound, a few of them."""
         return tuple(f"nothing is spoken of {text:.40}" for text in self._silent)
 
-    async def pieces(self) -> AsyncGenerator[SpokenPiece, None]:
-        """Yield the audio, piece by piece; the next sentence is prepared meanwhile."""
+    async def pieces(self) -> AsyncGenerator[tuple[FloatArray, SpokenSentence | None], None]:
+        """Yield the next samples and the sentence that begins with them, if one does.
+
+        The next sentence is prepared meanwhile.
+        """
         coming = asyncio.create_task(self._next(self._began))
         try:
             while (voiced := await coming) is not None:
@@ -154,7 +149,7 @@ class Speaking:
                     if sentence is not None:
                         # Not before: the first sound would share the cores with it.
                         coming = asyncio.create_task(self._next(self._began + ends_s))
-                    yield SpokenPiece(samples, sentence)
+                    yield samples, sentence
                     sentence = None
             self.is_running = False
         finally:

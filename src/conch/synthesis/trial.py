@@ -56,7 +56,7 @@ async def _spoken(text: str, voice: StoredVoice, calls: Calls) -> FloatArray:
     by, options = likening(), SynthesisOptions(voice=voice.shown.mix)
     growth = Growth(CHUNK_FRAMES, CHUNK_FRAMES, 1.0)
     speaking = Speaking(text, options, by, calls, growth, inf, Imitation.of(voice))
-    samples = np.concatenate([piece.samples async for piece in speaking.pieces()])
+    samples = np.concatenate([samples async for samples, _ in speaking.pieces()])
     return await asyncio.to_thread(soxr.resample, samples, by.sample_rate, SAMPLE_RATE)
 
 
