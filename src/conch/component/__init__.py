@@ -50,9 +50,6 @@ class Row:
     starts: bool = False
     ends: bool = False
 
-    def count(self, name: str, default: int, most: int) -> int:
-        return count_of(self.parameters, name, default, most)
-
     def texts(self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT) -> list[str]:
         """Return a BYTES input as strings: at most `most`, each of at most `longest` bytes."""
         items = self.inputs[name].ravel()
