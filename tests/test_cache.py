@@ -102,7 +102,7 @@ def test_of_two_that_want_it_at_once_one_makes_it(cache, make, caplog):
 def test_a_damaged_folder_is_made_again(cache, caplog, damage, content):
     path = cached_folder("name", "it", write_folder)
     assert cached_folder("name", "it", refuse) == path
-    assert not caplog.text
+    assert caplog.messages == ["making it as name, once: it takes some seconds"]
     if content is None:
         (path / damage).unlink()
     else:

@@ -22,10 +22,10 @@ from conch.bls.calls import Calls
 from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.component import SAMPLE_RATE, VAD_STATE_SIZE, ComponentModel, Row
+from conch.component.parameters import NiceConfig
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.families.speakers.components import EmbeddingComponent, SegmentationComponent
 from conch.families.speakers.live_labels import LiveLabels
-from conch.families.speakers.weights import SpeakersConfig
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
@@ -101,7 +101,7 @@ def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
 
 class Networks:
     def __init__(self) -> None:
-        config = SpeakersConfig(nice=0)
+        config = NiceConfig(nice=0)
         self._components: Mapping[str, ComponentModel] = {
             "speaker_segmentation": SegmentationComponent(config),
             "speaker_embedding": EmbeddingComponent(config),

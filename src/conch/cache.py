@@ -107,6 +107,8 @@ def cached_folder(name: str, what: str, make: Callable[[Path], None]) -> Path:
     """Return a folder of the user's cache, as `cached` does, made again if a file is damaged."""
 
     def write(folder: Path) -> None:
+        # A warning, as what is below that level does not reach the server's log.
+        logger.warning("making %s as %s, once: it takes some seconds", what, name)
         make(folder)
         sums = {path.name: digest_of(path) for path in folder.iterdir()}
         (folder / _SUMS).write_text(json.dumps(sums))

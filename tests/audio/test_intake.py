@@ -20,7 +20,7 @@ import soxr
 from containers import muxed
 from waiting import wait_until
 
-from conch.audio import decoder, intake, limits, messages
+from conch.audio import decoder, intake, messages
 from conch.audio.decoder import Decoding
 from conch.audio.intake import AudioFile
 from conch.audio.recording import file_recording
@@ -245,7 +245,7 @@ def test_a_film_without_sound_is_reported_as_such():
 
 
 def test_a_codec_that_is_not_of_the_list_is_not_run(speech, monkeypatch):
-    monkeypatch.setattr(limits, "DECODERS", "opus")
+    monkeypatch.setattr(decoder, "DECODERS", "opus")
     with pytest.raises(
         AudioError, match=r"codec of AUDIO is not supported: found container .* with streams audio"
     ):

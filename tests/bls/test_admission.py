@@ -182,5 +182,5 @@ async def test_those_who_leave_while_they_wait_are_forgotten():
         await asyncio.sleep(0.01)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    assert len(one._waiting) == 1
+    assert len(one._room._waiting) == 1
     assert (await stays, await first) == pytest.approx((0.0, 50.0))

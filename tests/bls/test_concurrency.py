@@ -7,7 +7,7 @@ import pytest
 from plain_components import PlainComponents
 
 from conch.bls.call import Call, Deadline
-from conch.bls.concurrency import OLDEST_OF, PART, ConcurrencyLimits, RecordingTurns, WithoutWaiting
+from conch.bls.concurrency import OLDEST_OF, PART, ConcurrencyLimits, RecordingTurns
 from conch.bls.metrics import TURN_SECONDS, Metrics
 from conch.recognition import RecognitionConfig, own_components
 from conch.wire.errors import ComponentError, DeadlineError
@@ -113,7 +113,7 @@ async def test_live_calls_wait_for_nobody_and_recordings_wait_for_them():
     server = Server(2)
     recording = server.recording((1.0, 0), 2)
     await asyncio.sleep(0.5)
-    live = WithoutWaiting(server.limits)
+    live = server.limits.without_waiting
     done = await asyncio.gather(*(server.call(live) for _ in range(4)))
     await asyncio.gather(*recording)
     live, recording = done, [task.result() for task in recording]

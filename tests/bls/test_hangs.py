@@ -12,7 +12,6 @@ from plain_processes import PlainProcesses
 from waiting import wait_until
 
 from conch.bls.call import START_PATIENCE_S, Call, ComponentAwayError, ComponentHungError
-from conch.bls.config import HANG_FACTOR
 from conch.bls.hangs import (
     PERIOD_S,
     UNKNOWN_S,
@@ -24,6 +23,7 @@ from conch.bls.hangs import (
     starved_s,
 )
 from conch.bls.metrics import HANGS, Metrics
+from conch.families.family import Traits
 from conch.processes import STUB
 from conch.recognition import own_components
 from conch.wire.entry_points import ChunkPosition
@@ -167,7 +167,7 @@ def test_time_in_which_the_watch_itself_did_not_run_does_not_count(server):
 def test_the_limit_follows_from_the_components_own_speed(server):
     server.answered(2.0, "attention_encoder")
     server.answered(2.0, "attention_decoder")
-    assert server.watch.limit_s("attention_encoder", 100) == pytest.approx(HANG_FACTOR * 2)
+    assert server.watch.limit_s("attention_encoder", 100) == pytest.approx(Traits().hang_factor * 2)
     # Its work hangs on the text.
     assert server.watch.limit_s("attention_decoder", 100) == pytest.approx(120)
     assert server.watch.limit_s("vad", 100) == LEAST_S

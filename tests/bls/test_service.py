@@ -11,11 +11,12 @@ import pytest
 from plain_components import HostTensor
 from waiting import wait_until
 
-from conch.bls.config import BlsConfig, Traits
+from conch.bls.config import BlsConfig
 from conch.bls.host import Host
 from conch.bls.metrics import CALLS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Message
+from conch.families.family import Traits
 from conch.wire.access import fields_of
 from conch.wire.errors import InvalidRequestError, OverloadedError
 

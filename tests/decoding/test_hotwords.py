@@ -11,7 +11,7 @@ from ctc_reference import VOCAB, random_log_probs
 from conch.component import Row
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, best_alignment
 from conch.decoding.hotwords.spotting import HotwordTrie, Spotter, hotword_trie
-from conch.decoding.hypothesis import AlignedWord
+from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.units import Characters
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.wire.errors import OptionError
@@ -130,7 +130,7 @@ def placed(reading: Reading, log_probs: np.ndarray, phrases: dict[str, float], k
     finder = HotwordFinder(trie_of(phrases), 0.0)
     finder.advance(log_probs)
     finder.kept_frames = kept
-    return finder.rewrite(reading)
+    return finder.rewrite(CtcHypothesis("", reading.words, 0.0, 0.0, 0.0), reading)
 
 
 def test_a_hotword_takes_the_place_of_words_that_sound_like_it():

@@ -56,12 +56,12 @@ import numpy as np
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.kaldi.decoder import (
-    KaldiDecoder, KaldiDecoderConfig, KaldiSearcher, KaldiStreamingDecoderConfig)
+    KaldiDecoder, KaldiDecoderConfig, KaldiStreamingDecoderConfig)
 
 waveforms = [np.load(path) for path in sys.argv[2:]]
 decoder = KaldiDecoder(KaldiDecoderConfig(model=sys.argv[1]))
 recorded = decoder([Row({"waveform": item}) for item in waveforms])
-live = StreamingDecoder(KaldiSearcher(KaldiStreamingDecoderConfig(model=sys.argv[1])), 90.0)
+live = StreamingDecoder(KaldiDecoder(KaldiStreamingDecoderConfig(model=sys.argv[1])), 90.0)
 last = {}
 for start in range(0, max(map(len, waveforms)), 10240):
     rows = [

@@ -65,4 +65,7 @@ class _Scorer(AbstractLanguageModel):
         return added, state
 
     def _log_prob(self, *words: str) -> float:
-        return float(self._model.word_scores(words)[-1])
+        log_prob, context = 0.0, (-1,) * len(self._model.start)
+        for word in words:
+            log_prob, context = self._model.after(context, word)
+        return log_prob

@@ -16,10 +16,9 @@ from plain_components import HostTensor
 from transcripts import transcript
 
 from conch import fitted_voices
-from conch.bls.config import components_alone
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Message
-from conch.families import replace_voices
+from conch.families import replace_voices, traits
 from conch.fitted_voices import FittedVoice, own_voices
 from conch.synthesis import Fitting, FittingConfig
 from conch.synthesis.fitting import _alone
@@ -144,7 +143,7 @@ class Server:
     def __init__(self, components: Components | None = None) -> None:
         self.components = components or Components()
         config = FittingConfig()
-        self.fitting = Fitting(config, Runtime(config, components_alone(), self.components))
+        self.fitting = Fitting(config, Runtime(config, traits(), self.components))
 
     async def __aenter__(self) -> "Server":
         return self

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.bls.config import components_alone
+from conch.families import traits
 from conch.synthesis import Fitting, FittingConfig
 from conch.triton import read_parameters
 from conch.triton.entry_point import EntryPoint
@@ -11,7 +11,8 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         config = read_parameters(FittingConfig, args)
-        self.entry_point = EntryPoint(Fitting, config, components_alone(), args)
+        # Without entry points, whose calls wait for the requests of others.
+        self.entry_point = EntryPoint(Fitting, config, traits(), args)
 
     def execute(self, requests: list[Any]) -> None:
         for request in requests:

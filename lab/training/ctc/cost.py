@@ -61,7 +61,8 @@ def main(arguments: list[str] | None = None) -> None:
         )
         component = CtcStreamingEncoder(config)
         component([Row({"waveform": waveforms[0]}, stream_id=1, starts=True)])
-        kilobytes = f"{component.held_bytes(1) / 1000:.0f}"
+        stream = component._streams.take(1, starts=False, ends=False)
+        kilobytes = f"{stream.held_bytes / 1000:.0f}"
         for streams in args.streams:
             name = f"CTC, {chunk_ms} ms, {streams} stream{'s' * (streams > 1)}"
             run = partial(streamed, component, waveforms, chunk_ms, streams)

@@ -13,11 +13,11 @@ import numpy as np
 import soundfile
 
 from conch.component import SAMPLE_RATE, FloatArray, Row, unit
+from conch.component.parameters import NiceConfig
 from conch.component.pitch import median_pitch
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.likeness import EMBEDDINGS, LEAST_S, MOST_S, embedding_of
 from conch.families.speakers.components import EmbeddingComponent
-from conch.families.speakers.weights import SpeakersConfig
 from lab.arguments import script_parser
 
 RECORDINGS = 4
@@ -28,7 +28,7 @@ def main() -> None:
     parser = script_parser(__doc__)
     parser.add_argument("manifest", type=Path)
     manifest = parser.parse_args().manifest
-    embedding = EmbeddingComponent(SpeakersConfig(nice=0))
+    embedding = EmbeddingComponent(NiceConfig(nice=0))
     embeddings: defaultdict[str, list[FloatArray]] = defaultdict(list)
     pitches: defaultdict[str, list[float]] = defaultdict(list)
     with manifest.open(newline="") as file:

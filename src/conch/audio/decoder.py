@@ -14,7 +14,7 @@ import av
 from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
-from conch.audio.limits import FFMPEG_OPTIONS, check_rate, is_decoded, refuse_to_open
+from conch.audio.limits import DECODERS, FFMPEG_OPTIONS, check_rate, refuse_to_open
 from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, description_of
 from conch.audio.structure import (
     Extent,
@@ -88,8 +88,6 @@ ctypes.CDLL(av.logging.__file__).av_max_alloc(ctypes.c_size_t(MAX_ALLOCATION))
 
 
 class ByteSource(Protocol):
-    """The bytes to decode."""
-
     size: int | None
     """Number of bytes; None for a pipe, in which no byte is read twice but the latest."""
 
@@ -99,8 +97,6 @@ class ByteSource(Protocol):
 
 
 class Sink(Protocol):
-    """Takes what is decoded."""
-
     def begin(self, rate: int, channels: int, sample_type: str, length_s: float | None) -> None:
         """Take the sample rate in Hz, the channels, the type of a sample, and the stated length."""
         ...
@@ -280,19 +276,15 @@ class _ContainerFile:
             return b""
         data = self._source.at(self._first + self._offset, size)
         if self._start is not None:
-            self._find_start(data)
+            joined, offset = self._before + data, self._offset - len(self._before)
+            match = self._start.search(joined, max(0, self._searched_from - offset))
+            if match and (self.stop is None or offset + match.start() < self.stop):
+                self.stop = offset + match.start()
         if self.stop is not None:
             data = data[: max(0, self.stop - self._offset)]
         self._offset += len(data)
         self._before = data[-START_BYTES:]
         return data
-
-    def _find_start(self, data: bytes) -> None:
-        assert self._start is not None
-        joined, offset = self._before + data, self._offset - len(self._before)
-        match = self._start.search(joined, max(0, self._searched_from - offset))
-        if match and (self.stop is None or offset + match.start() < self.stop):
-            self.stop = offset + match.start()
 
     def tell(self) -> int:
         return self._offset
@@ -361,7 +353,7 @@ class _Piece:
             raise AudioError(f"{self._name} has no audio track: found {self.described()}")
         stream = self._stream = self._opened.streams.best("audio") or tracks[0]
         context = stream.codec_context
-        if context is None or not is_decoded(context.codec.name):
+        if context is None or context.codec.name not in DECODERS.split(","):
             raise AudioError(
                 f"the audio codec of {self._name} is not supported: found {self.described()}"
             )

@@ -115,9 +115,13 @@ class _Pool:
     def _start(self) -> None:
         self._end_process()
         self._control, theirs = socket.socketpair()
+        # In a server, sys.executable may be the program that the interpreter is part of.
+        python = Path(sys.executable or "")
+        if not python.name.startswith("python"):
+            python = Path(sys.prefix, "bin", "python3")
         with theirs:
             self._process = subprocess.Popen(
-                [_python(), "-I", "-c", _PROGRAM.format([path for path in sys.path if path])],
+                [python, "-I", "-c", _PROGRAM.format([path for path in sys.path if path])],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
@@ -149,19 +153,20 @@ atexit.register(_POOL.end)
 os.register_at_fork(after_in_child=_POOL.forget)
 
 
-def _python() -> str:
-    # In a server, sys.executable may be the program that the interpreter is part of.
-    name = Path(sys.executable or "")
-    return str(name if name.name.startswith("python") else Path(sys.prefix, "bin", "python3"))
-
-
 class DecoderProcess(SocketEnd):
-    """The connection with a decoder at work on one job; see `conch.audio.worker.DecodingJob`."""
+    """The connection with a decoder at work on one job."""
 
     def __init__(
         self, name: str, size: int | None, container: str | None, *, only_form: bool = False
     ) -> None:
-        """Give it the job; raise an OverloadedError if no decoder can be started."""
+        """Give it the job; raise an OverloadedError if no decoder can be started.
+
+        Args:
+            name: Name of the audio in errors.
+            size: Bytes of a file; None for a pipe.
+            container: FFmpeg's name of the format; None to detect it.
+            only_form: Whether the decoder ends once it has sent the form of the samples.
+        """
         try:
             super().__init__(_POOL.take())
         except OSError as error:

@@ -83,8 +83,3 @@ def peak(samples: "Array", name: str) -> float:
 def refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
     """Raise PermissionError: the `io_open` of `av.open` for what a file names."""
     raise PermissionError("a file with audio names another")
-
-
-def is_decoded(codec: str) -> bool:
-    """Return whether a decoder, by FFmpeg's name, is one of DECODERS."""
-    return codec in DECODERS.split(",")

@@ -14,7 +14,7 @@ ASK = struct.Struct("<QI")
 """An offset, and how many bytes from there."""
 
 JOB = b"J"
-"""To the decoder: a JSON object, the arguments of `conch.audio.worker.DecodingJob`."""
+"""To the decoder: a JSON object, the arguments of `conch.audio.intake.DecoderProcess`."""
 BYTES = b"B"
 """To the decoder: the bytes that it requested; none at the end of the source."""
 WANTED = b"W"

@@ -115,8 +115,6 @@ class SignalFaults:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One row of a request, opened."""
-
     channels: Mapping[int, AudioBlocks]
     """The channels to recognise by number from 1, or MIX alone."""
     length_s: float
@@ -168,10 +166,17 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
     `waveform_recording`; an AudioError also means that the file cannot be decoded, or has too many
     channels, and an OptionError that it has too many to split.
     """
-    file = _checked_file(data, max_audio_s)
+    file = AudioFile(data)
+    if file.num_channels > MAX_CHANNELS:
+        raise AudioError(f"AUDIO takes 1 to {MAX_CHANNELS} channels; sent: {file.num_channels}")
+    if file.length_s is not None:
+        check_duration(file.length_s, max_audio_s)
     numbers = _chosen(channels, file.num_channels, "AUDIO")
     warnings = []
-    if len(numbers) > 1 and _are_the_same(AudioFile(data), max_audio_s):
+    if len(numbers) > 1 and all(
+        np.abs(block - block[:, :1]).max() < SAME
+        for block in _limited(AudioFile(data), max_audio_s)
+    ):
         warnings.append(
             f"the {len(numbers)} channels are the same: they are transcribed once, as channel 1"
         )
@@ -180,15 +185,6 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
     blocks |= {number: _channel(AudioFile(data), number, max_audio_s) for number in numbers[1:]}
     length_s = len(data) / GUESSED_BYTES_PER_S if file.length_s is None else file.length_s
     return Recording(blocks, min(length_s, max_audio_s), tuple(warnings))
-
-
-def _checked_file(data: bytes, max_audio_s: float) -> AudioFile:
-    file = AudioFile(data)
-    if file.num_channels > MAX_CHANNELS:
-        raise AudioError(f"AUDIO takes 1 to {MAX_CHANNELS} channels; sent: {file.num_channels}")
-    if file.length_s is not None:
-        check_duration(file.length_s, max_audio_s)
-    return file
 
 
 def _chosen(channels: Channels, num_channels: int, name: str) -> tuple[int, ...]:
@@ -244,11 +240,6 @@ def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
         frames += len(block)
         check_duration(frames / file.sample_rate, max_audio_s)
         yield block
-
-
-def _are_the_same(file: AudioFile, max_audio_s: float) -> bool:
-    blocks = _limited(file, max_audio_s)
-    return all(np.abs(block - block[:, :1]).max() < SAME for block in blocks)
 
 
 def tensor_of(samples: Array) -> str:

@@ -152,11 +152,6 @@ def is_text(first: bytes) -> bool:
     return bool(text) and all(char.isprintable() or char in "\t\n\r\f" for char in text)
 
 
-def _is_sync(header: bytes) -> bool:
-    """Return whether these bytes may begin an MPEG frame; samples from -8193 to -1 may look so."""
-    return len(header) >= 6 and header[0] == 0xFF and header[1] & 0xE0 == 0xE0
-
-
 def _mpeg(first: bytes) -> str | None:
     """Return the format of an mp3 or AAC stream, which may begin in the middle of a frame.
 
@@ -175,7 +170,8 @@ def _follow(first: bytes, offset: int, frames: int) -> bool:
     formats = set()
     for _ in range(frames):
         header = first[offset : offset + 6]
-        if not _is_sync(header):
+        # Samples from -8193 to -1 may look so.
+        if len(header) < 6 or header[0] != 0xFF or header[1] < 0xE0:
             return False
         is_aac = _is_aac(header)
         length = _aac_frame_bytes(header) if is_aac else _mp3_frame_bytes(header)

@@ -14,7 +14,6 @@ import signal
 import socket
 import wave
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 # PyAV imports it when a file has subtitles, and a decoder opens no file.
@@ -34,19 +33,6 @@ MAX_ERROR = 300
 """Most characters of an error that is not of Conch."""
 KEPT_BYTES = 512 * 1024
 """Latest bytes of a pipe that are kept: a further container may begin among them."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecodingJob:
-    """Describes what a decoder is to do."""
-
-    name: str
-    """Name of the audio in errors."""
-    size: int | None
-    """Bytes of a file; None for a pipe."""
-    container: str | None
-    """FFmpeg's name of the format; None to detect it."""
-    only_form: bool = False
 
 
 class _EnoughError(Exception):
@@ -148,21 +134,22 @@ def _work(connection: SocketEnd) -> None:
         while True:
             _, payload = connection.receive()
             limit_cpu()
-            _decode(connection, DecodingJob(**json.loads(payload)))
+            _decode(connection, **json.loads(payload))
 
 
-def _decode(connection: SocketEnd, job: DecodingJob) -> None:
-    sink = _SampleSender(connection, only_form=job.only_form)
-    source = _Source(connection, job.size, sink.flush)
-    is_file = job.size is not None
-    decoding = Decoding(source, sink, job.name, container=job.container, fills_gaps=is_file)
+def _decode(
+    connection: SocketEnd, *, name: str, size: int | None, container: str | None, only_form: bool
+) -> None:
+    sink = _SampleSender(connection, only_form=only_form)
+    source = _Source(connection, size, sink.flush)
+    decoding = Decoding(source, sink, name, container=container, fills_gaps=size is not None)
     try:
         with suppress(_EnoughError):
             decoding.run()
     except AudioError as error:
         said = str(error)
     except Exception as error:  # FFmpeg has more errors than PyAV names
-        said = f"{job.name} cannot be decoded: {type(error).__name__} {error}"[:MAX_ERROR]
+        said = f"{name} cannot be decoded: {type(error).__name__} {error}"[:MAX_ERROR]
     else:
         sink.flush()
         connection.send_json(DONE, decoding.warnings)

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
+from conch.bls.concurrency import PrioritySemaphore
 from conch.bls.config import BlsConfig
 from conch.bls.metrics import REFUSED, ROOM_SECONDS, Metrics
 from conch.wire.errors import AudioError, OverloadedError
@@ -142,10 +143,12 @@ class Admission:
         self._speed = ServerSpeed()
         self._requests = 0
         self._bytes = self._live_bytes = 0
-        self.audio_s = 0.0
-        self._waiting: list[tuple[tuple[float, int], float, asyncio.Future[None]]] = []
-        """Requests without room, as a heap: key, seconds of audio, and the future that ends the
-        wait."""
+        self._room = PrioritySemaphore(config.max_audio_in_flight_s)
+        """Its slots are seconds of audio."""
+
+    @property
+    def audio_s(self) -> float:
+        return self._room.taken
 
     @contextmanager
     def arrived(self, num_bytes: int) -> Iterator[None]:
@@ -214,18 +217,17 @@ class Admission:
             longest_s = max(self._config.max_wait_s, OWN_TIMES * own_s)
             patience_s = longest_s if deadline_s is None else deadline_s
             self._check_wait(share, patience_s)
-            await self._room(share, patience_s)
+            await self._find_room(share, patience_s)
             try:
                 yield share
                 self.served(share, audio_s)
             finally:
-                self.audio_s -= audio_s
+                self._room.release(audio_s)
         finally:
             self._order.leave(share)
             if not len(self._order):
-                self.audio_s = 0.0  # drop rounding errors
+                self._room.taken = 0.0  # drop rounding errors
                 self._speed.paused(_now())
-            self._admit()
 
     def served(self, share: Share, until_s: float) -> None:
         """Note up to which second of its audio a request is recognised."""
@@ -254,42 +256,20 @@ class Admission:
                 max(wait_s - patience_s, wait_s / 2),
             )
 
-    async def _room(self, share: Share, patience_s: float) -> None:
-        began = _now()
-        room = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (share.key, share.size_s, room))
-        self._admit()
+    async def _find_room(self, share: Share, patience_s: float) -> None:
+        began, size_s, most = _now(), share.size_s, self._config.max_audio_in_flight_s
+        more = FOR_SHORT * most if size_s <= SHORT * most else 0.0
         try:
-            async with asyncio.timeout(patience_s):
-                await room
-        except BaseException as error:
-            if room.done() and not room.cancelled():
-                self.audio_s -= share.size_s
-            room.cancel()
-            self._waiting = [item for item in self._waiting if not item[2].done()]
-            heapq.heapify(self._waiting)
-            if isinstance(error, TimeoutError):
-                raise self._refused(
-                    "room",
-                    f"there was no room for {share.size_s:.1f} s of audio within "
-                    f"{patience_s:.0f} s (parameter max_audio_in_flight_s of the model)",
-                    self._time_of_one_s,
-                ) from None
-            raise
+            await self._room.acquire(share.key, size_s, kept=-more, patience_s=patience_s)
+        except TimeoutError:
+            raise self._refused(
+                "room",
+                f"there was no room for {size_s:.1f} s of audio within {patience_s:.0f} s "
+                "(parameter max_audio_in_flight_s of the model)",
+                self._time_of_one_s,
+            ) from None
         finally:
             self._metrics.add(ROOM_SECONDS, _now() - began)
-
-    def _admit(self) -> None:
-        most = self._config.max_audio_in_flight_s
-        while self._waiting:
-            _, size_s, room = self._waiting[0]
-            limit_s = most * (1 + FOR_SHORT if size_s <= most * SHORT else 1)
-            if not room.done() and self.audio_s + size_s > limit_s and self.audio_s > 0:
-                return
-            heapq.heappop(self._waiting)
-            if not room.done():  # not given up
-                self.audio_s += size_s
-                room.set_result(None)
 
     def _refused(self, reason: str, message: str, again_s: float) -> OverloadedError:
         self._metrics.add(REFUSED, reason=reason)

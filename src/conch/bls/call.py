@@ -111,8 +111,6 @@ class Policy(Protocol):
 
 
 class Components(Protocol):
-    """The component models of a server."""
-
     async def call(self, call: Call) -> Outputs:
         """Return the outputs of a component for one row.
 

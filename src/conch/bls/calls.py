@@ -4,7 +4,7 @@ A call passes these steps on its way to Triton and back, the first one outermost
 
     calls(model, inputs, outputs)        counted and timed, within the deadline      this file
       Failover                           repeated if a component died or hung        failover.py
-      RecordingTurns or WithoutWaiting   concurrency limits, fair order              concurrency.py
+      RecordingTurns or without_waiting  concurrency limits, fair order              concurrency.py
       TritonComponents                   client gone?, hang, trace, BLS              conch.triton
 """
 

@@ -33,24 +33,27 @@ lowest goes first."""
 class _WaitingJob:
     key: Key
     number: int
-    kept: int = field(compare=False)
-    """Slots that it must leave free."""
+    size: float = field(compare=False)
+    """Slots that it takes."""
+    kept: float = field(compare=False)
+    """Slots that it must leave free; below 0, those that it alone may take beyond all."""
     admitted: asyncio.Future[None] = field(compare=False)
 
 
 class PrioritySemaphore:
     """Runs a limited number of jobs at once. A running job must not wait for another job."""
 
-    def __init__(self, most: int | Callable[[], int], oldest_of: int = 0) -> None:
-        """Limit the jobs in flight to `most`, which may change, without exempt ones.
+    def __init__(self, most: float | Callable[[], int], oldest_of: int = 0) -> None:
+        """Limit the slots of jobs in flight to `most`, which may change, without exempt ones.
 
-        One of `oldest_of` slots goes to the job with the least key without its first part, which
-        is the oldest, so that no job waits forever; 0 for none.
+        A job that is alone may take more. One of `oldest_of` jobs is the one with the least key
+        without its first part: the oldest, so that no job waits forever. 0 is for none.
         """
         self._most = most if callable(most) else lambda: most
         self._oldest_of = oldest_of
         self._given = 0
-        self._taken = 0
+        self.taken = 0.0
+        """Slots of the jobs in flight."""
         self._exempt = 0
         self._waiting: list[_WaitingJob] = []
         self._numbers = count()
@@ -71,7 +74,7 @@ class PrioritySemaphore:
         Raise a TimeoutError after `patience_s` seconds without a slot; None for no limit. A
         TimeoutError of the job is raised as well.
         """
-        await self._acquire(key, kept, patience_s)
+        await self.acquire(key, kept=kept, patience_s=patience_s)
         running = asyncio.create_task(make())
         self._running.add(running)
         running.add_done_callback(self._ended)
@@ -80,11 +83,11 @@ class PrioritySemaphore:
     @asynccontextmanager
     async def slot(self, key: Key) -> AsyncIterator[None]:
         """Run the block as soon as it has a slot, which it leaves at its end."""
-        await self._acquire(key)
+        await self.acquire(key)
         try:
             yield
         finally:
-            self._release()
+            self.release()
 
     @contextmanager
     def exempt(self) -> Iterator[None]:
@@ -99,28 +102,32 @@ class PrioritySemaphore:
             self._exempt -= 1
             self._admit()
 
-    async def _acquire(self, key: Key, kept: int = 0, patience_s: float | None = None) -> None:
+    async def acquire(
+        self, key: Key, size: float = 1, *, kept: float = 0, patience_s: float | None = None
+    ) -> None:
+        """Wait for the slots of a job, or raise a TimeoutError; `release` gives them back."""
         admitted = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, _WaitingJob(key, next(self._numbers), kept, admitted))
+        heapq.heappush(self._waiting, _WaitingJob(key, next(self._numbers), size, kept, admitted))
         self._admit()
         try:
             async with asyncio.timeout(patience_s):
                 await admitted
         except BaseException:
             if admitted.done() and not admitted.cancelled():
-                self._release()
+                self.taken -= size
             self._waiting = [item for item in self._waiting if not item.admitted.done()]
             heapq.heapify(self._waiting)
+            self._admit()
             raise
 
     def _ended(self, running: asyncio.Future[Any]) -> None:
         self._running.discard(running)
         if not running.cancelled():
             running.exception()  # mark it as retrieved: the caller may be gone
-        self._release()
+        self.release()
 
-    def _release(self) -> None:
-        self._taken -= 1
+    def release(self, size: float = 1) -> None:
+        self.taken -= size
         self._admit()
 
     def _admit(self) -> None:
@@ -129,15 +136,15 @@ class PrioritySemaphore:
             if first.admitted.done():  # cancelled
                 heapq.heappop(self._waiting)
                 continue
-            is_full = self._taken + self._exempt >= self._most() - first.kept
-            if self._taken and is_full:
+            taken = self.taken + self._exempt + first.size
+            if self.taken and taken > self._most() - first.kept:
                 return
             self._given += 1
             if self._oldest_of and self._given % self._oldest_of == 0:
                 still = (item for item in self._waiting if not item.admitted.done())
                 first = min(still, key=lambda item: (item.key[1:], item.number))
             # It leaves the heap when it reaches the front, as cancelled ones do.
-            self._taken += 1
+            self.taken += first.size
             first.admitted.set_result(None)
 
 
@@ -153,6 +160,11 @@ class ConcurrencyLimits:
         if model not in self._semaphores:
             self._semaphores[model] = PrioritySemaphore(self._most(model), OLDEST_OF)
         return self._semaphores[model]
+
+    async def without_waiting(self, call: Call, proceed: Send) -> Outputs:
+        """Policy of live streams: their calls go at once, and those of recordings wait for them."""
+        with self.at(call.model).exempt():
+            return await proceed(call)
 
     def most_of_one(self, model: str, *, is_first: bool) -> int:
         """Return how many calls one recording may have in flight at a component.
@@ -203,14 +215,3 @@ class RecordingTurns:
             )
         async with self._own[model].slot((part,)):
             return await self._limits.at(model).run(called, (*self._key, part))
-
-
-class WithoutWaiting:
-    """Policy of live streams: their calls go at once, and those of recordings wait for them."""
-
-    def __init__(self, limits: ConcurrencyLimits) -> None:
-        self._limits = limits
-
-    async def __call__(self, call: Call, proceed: Send) -> Outputs:
-        with self._limits.at(call.model).exempt():
-            return await proceed(call)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from conch.families import traits
+from conch.families.family import Traits
 from conch.wire.entry_points import ALL_ENTRY_POINTS
 from conch.wire.errors import ConfigError
 from conch.wire.named_models import component_of
@@ -57,23 +58,6 @@ class BlsConfig:
                 raise ConfigError(f"parameter {item.name} takes {takes}; is: {value}")
 
 
-HANG_FACTOR = 15.0
-"""How many times longer than expected a call may take before its component counts as hung."""
-
-
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """How a component of this server works."""
-
-    is_one_by_one: bool = False
-    """Whether a CPU computes the rows of a batch one after the other."""
-    in_flight: int = 0
-    """Most rows that are in flight together, and may leave early; 0 for whole batches."""
-    hang_factor: float = HANG_FACTOR
-    """How many times longer than expected a call may take: more if the work does not follow from
-    the size of the input."""
-
-
 OwnComponents = Mapping[str, Traits]
 """The components of this server by name. Any other model is not Conch's own."""
 
@@ -84,17 +68,7 @@ def traits_of(model: str, own: OwnComponents) -> Traits:
 
 
 def own_components() -> OwnComponents:
-    return {**dict.fromkeys(ALL_ENTRY_POINTS, Traits()), **components_alone()}
-
-
-def components_alone() -> OwnComponents:
-    """Return those that are no entry points, whose calls wait for the requests of others."""
-    return {
-        name: Traits(
-            component.is_one_by_one, component.in_flight, component.hang_factor or HANG_FACTOR
-        )
-        for name, component in traits().items()
-    }
+    return {**dict.fromkeys(ALL_ENTRY_POINTS, Traits()), **traits()}
 
 
 def with_copies(own: OwnComponents, served: Iterable[str]) -> OwnComponents:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conch.bls.call import START_PATIENCE_S, Call, ComponentAwayError, ComponentHungError
-from conch.bls.config import OwnComponents, Traits, traits_of
+from conch.bls.config import OwnComponents, traits_of
 from conch.bls.metrics import HANGS, Metrics
+from conch.families.family import Traits
 from conch.processes import model_processes, stat_fields
 
 logger = logging.getLogger(__name__)
@@ -199,7 +200,7 @@ class HangWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock` returns seconds as `ModelProcesses.started` does."""
-        self._processes, self._components = processes, components
+        self._processes, self.components = processes, components
         self._least_s, self._metrics = least_s, metrics
         self._clock, self._looked_at = clock, clock()
         self._calls: dict[str, dict[_CallInFlight, None]] = {}
@@ -220,12 +221,8 @@ class HangWatch:
         self._closing.set()
         self._thread.join()
 
-    def watches(self, model: str) -> bool:
-        """Return whether a model is one of this server's components."""
-        return model in self._components
-
     def traits(self, model: str) -> Traits:
-        return traits_of(model, self._components)
+        return traits_of(model, self.components)
 
     @contextmanager
     def calling(
@@ -285,7 +282,7 @@ class HangWatch:
             oldest = [
                 (model, next(iter(calls)), len(calls))
                 for model, calls in self._calls.items()
-                if calls and self.watches(model)
+                if calls and model in self.components
             ]
             have_answered, self._has_answered = self._has_answered, set()
         for model, call, in_flight in oldest:

@@ -23,8 +23,6 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class RequestComponents(Components, Protocol):
-    """Components for the calls of one request."""
-
     def close(self, failure: TranscriptionError | None) -> None:
         """Refuse further calls, once and before the last answer, which may be an error."""
 

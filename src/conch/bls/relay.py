@@ -49,8 +49,6 @@ LATE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """Parameters of a model whose requests another model answers."""
-
     host: str = "speech"
     """Name of the model that answers. It must be on the same server."""
 
@@ -278,8 +276,6 @@ class RelayServer:
 
 
 class _Peer:
-    """Another process that hands over requests."""
-
     def __init__(self, connection: socket.socket, taken: Start, peers: "set[_Peer]") -> None:
         self.clients: dict[int, _RemoteClient] = {}
         self._taken, self._peers = taken, peers

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from conch.bls.admission import Admission
 from conch.bls.call import Components, Deadline, Policy
 from conch.bls.calls import Calls
-from conch.bls.concurrency import ConcurrencyLimits, WithoutWaiting
+from conch.bls.concurrency import ConcurrencyLimits
 from conch.bls.config import BlsConfig, OwnComponents
 from conch.bls.failover import Failover, OnDemand
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
@@ -35,7 +35,6 @@ class Runtime:
         served = [*served]
         self.failover = Failover(detached, self.metrics, served, on_demand)
         self.named, self.decoder = named_models(served), decoder
-        self._without_waiting = WithoutWaiting(self.limits)
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
@@ -76,4 +75,5 @@ class Runtime:
         model: str = "",
     ) -> Calls:
         """Return the calls of a live chunk, which do not wait."""
-        return self.calls(components, mode, deadline or Deadline(), self._without_waiting, model)
+        turns = self.limits.without_waiting
+        return self.calls(components, mode, deadline or Deadline(), turns, model)

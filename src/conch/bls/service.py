@@ -139,8 +139,6 @@ Request = TypeVar("Request")
 
 
 class Service(Protocol[Request]):
-    """A service of a BLS model."""
-
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
         """Functions that return the present values of metrics."""

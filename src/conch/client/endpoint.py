@@ -96,11 +96,7 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
         ca_cert: str | None = None,
     ) -> "Endpoint":
-        """Read a URL as `Address.parse` does, and the headers as `request_headers` does.
-
-        `ca_cert` is a file of certificates to trust; None takes that of the environment variable
-        CONCH_CA_CERT.
-        """
+        """Read a URL as `Address.parse` does; the others are those of `AsyncClient`."""
         trusted = os.environ.get(CA_VARIABLE, "") if ca_cert is None else ca_cert
         endpoint = cls(Address.parse(url), request_headers(api_key, headers), trusted)
         if endpoint.address.is_secure and trusted:
@@ -121,12 +117,9 @@ class Endpoint:
 def request_headers(
     api_key: str | None = None, headers: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the headers of every request, with names in lower case.
+    """Return the headers of every request, with names in lower case, as `AsyncClient` takes them.
 
-    Args:
-        api_key: Key of the server or of a proxy in front of it, sent as `Authorization: Bearer`.
-            None takes that of the environment variable CONCH_API_KEY; an empty one sends none.
-        headers: Further headers. One named Authorization takes the place of the key.
+    An empty key is none.
     """
     checked: dict[str, str] = {}
     key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key

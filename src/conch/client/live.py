@@ -57,17 +57,12 @@ ABANDON_S = 5.0
 
 
 class ServerStream:
-    """One live stream of a server, from its first chunk to its last.
-
-    Args:
-        common: What all requests share; the first one has its parameters.
-        sample_rate: Hz of the chunks.
-        is_kept: Whether a stream whose first chunk was lost on its way counts as open.
-    """
+    """One live stream of a server, from its first chunk to its last."""
 
     def __init__(
         self, infer: Infer, common: tensors.Request, sample_rate: int, *, is_kept: bool
     ) -> None:
+        """Send the parameters of `common` first; with `is_kept` a START that is lost is there."""
         self._infer, self._common, self._sample_rate = infer, common, sample_rate
         self._is_kept = is_kept
         self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
@@ -150,11 +145,9 @@ class AsyncLiveStream:
     ) -> None:
         """Begin before the first chunk; `AsyncClient.live` has the other arguments.
 
-        Args:
-            infer: Sends a request and returns the answer.
-            elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
-                there. The first chunk may look for another server too.
-            joined: Joins the streams of a session that has several of these; with `resume_s`.
+        `elsewhere` returns what takes the place of `infer` at another server, before a stream goes
+        on there, or for the first chunk. `joined` joins the streams of a session that has several
+        of these; it goes with `resume_s`.
         """
         parsed = tensors.checked(options, live=True)
         if not resume_s >= 0:

@@ -17,8 +17,6 @@ from conch.wire.known_speakers import check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrolledVoice:
-    """A person, and how the voice sounds."""
-
     name: str
     embedding: str
     """Float32 in base64."""

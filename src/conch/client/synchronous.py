@@ -31,12 +31,10 @@ class Portal:
     """An event loop in a thread of its own, from the first call to `close`. Threads may share it.
 
     A call after `close` starts another thread.
-
-    Args:
-        at_end: Closes the connections, in the event loop, before it ends.
     """
 
     def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:
+        """Close the connections by `at_end`, in the event loop, before it ends."""
         self._at_end = at_end
         self._starting = threading.Lock()
         self._running: _Running | None = None

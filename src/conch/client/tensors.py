@@ -6,6 +6,7 @@ or an array that is no waveform is an AudioError, a wrong option an OptionError.
 
 import asyncio
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +66,6 @@ OptionValue: TypeAlias = bool | int | float | str
 OptionArgument: TypeAlias = OptionValue | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """An `OptionValue`, or for `known_speakers` what stands for its text: see `values_of`."""
 
-Result: TypeAlias = NDArray[Any] | None
-"""The tensor RESULT of an answer."""
-
 STREAM_HEADER = "conch-stream"
 """Header of a live chunk with the id of its stream, for a router in front of several servers: the
 server reads the id in the body."""
@@ -103,7 +101,6 @@ class Request:
 
     @property
     def num_rows(self) -> int:
-        """Number of audios."""
         return len(next(iter(self.inputs.values())))
 
     @property
@@ -123,23 +120,27 @@ class Request:
         )
 
 
-def health_request(model: str, timeout_s: float) -> Request:
-    """Return the request that asks `model` for its components."""
-    inputs = {"SAMPLE_RATE": np.array([[16_000]], np.int32)}
-    return Request(model, inputs, {HEALTH: True}, timeout_s)
+class TritonTransport(ABC):
+    """What both transports to a Triton do alike."""
 
+    @abstractmethod
+    async def result(self, request: Request) -> NDArray[Any] | None:
+        """Send a request, and return the tensor RESULT of the answer."""
 
-def bytes_of(result: Result) -> bytes:
-    """Return the text of an answer; empty if it has none."""
-    return bytes(result.item()) if result is not None else b""
+    async def infer(self, request: Request) -> list[Transcript]:
+        return await transcripts(await self.result(request), request.num_rows)
 
+    async def ask(self, request: Request) -> bytes:
+        result = await self.result(request)
+        return bytes(result.item()) if result is not None else b""
 
-def health_of(result: NDArray[Any] | None) -> Health:
-    """Return the components in the answer to `health_request`; raise a ServerError without any."""
-    try:
-        return Health.from_json(bytes_of(result))
-    except ValueError:
-        raise ServerError("the server does not say which components it has") from None
+    async def health(self, model: str, timeout_s: float) -> Health:
+        inputs = {"SAMPLE_RATE": np.array([[16_000]], np.int32)}
+        said = await self.ask(Request(model, inputs, {HEALTH: True}, timeout_s))
+        try:
+            return Health.from_json(said)
+        except ValueError:
+            raise ServerError("the server does not say which components it has") from None
 
 
 def build(
@@ -276,11 +277,8 @@ async def read_transcript(text: bytes) -> Transcript:
 def error(code: str | None, message: str, url: str) -> ConchError:
     """Return the exception for an error answer.
 
-    Args:
-        code: An HTTP status ("400"), a gRPC status ("StatusCode.INVALID_ARGUMENT"), or None in a
-            streamed answer. Conch's own models need none.
-        message: The server's message.
-        url: The server's URL, for errors about the server itself.
+    `code` is an HTTP status ("400"), a gRPC status ("StatusCode.INVALID_ARGUMENT"), or None in a
+    streamed answer. Conch's own models need none.
     """
     if said := from_wire(message):
         is_lost = isinstance(said, ProcessLostError)

@@ -25,7 +25,6 @@ from conch.client.aio import timeout
 from conch.client.endpoint import Address, Endpoint
 from conch.client.speech import Speech, speech_of
 from conch.wire import foreign
-from conch.wire.entry_points import Health
 from conch.wire.errors import AudioError, ConchError, from_wire
 from conch.wire.hosts import is_here
 from conch.wire.result import Transcript
@@ -67,7 +66,7 @@ PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
 PROXY_EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 
 
-class GrpcTransport:
+class GrpcTransport(tensors.TritonTransport):
     """gRPC: any number of requests on one connection, and one more for each streamed answer."""
 
     def __init__(self, endpoint: Endpoint, uploads: int | None = None) -> None:
@@ -84,16 +83,7 @@ class GrpcTransport:
         # requests come from an iterator is freed once it is sent.
         self._upload = self._channel.stream_unary(_INFER, response_deserializer=answer)
 
-    async def infer(self, request: tensors.Request) -> list[Transcript]:
-        return await tensors.transcripts(await self._result(request), request.num_rows)
-
-    async def ask(self, request: tensors.Request) -> bytes:
-        return tensors.bytes_of(await self._result(request))
-
-    async def health(self, model: str, timeout_s: float) -> Health:
-        return tensors.health_of(await self._result(tensors.health_request(model, timeout_s)))
-
-    async def _result(self, request: tensors.Request) -> tensors.Result:
+    async def result(self, request: tensors.Request) -> NDArray[Any] | None:
         import grpc
 
         settings = self._settings(request)
@@ -239,11 +229,11 @@ def metadata(
     )
 
 
-def grpc_result(answer: Any) -> tensors.Result:
+def grpc_result(answer: Any) -> NDArray[Any] | None:
     """Return RESULT of a message `ModelInferResponse`."""
     import tritonclient.grpc as tritongrpc
 
-    result: tensors.Result = tritongrpc.InferResult(answer).as_numpy("RESULT")
+    result: NDArray[Any] | None = tritongrpc.InferResult(answer).as_numpy("RESULT")
     return result
 
 

@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import quote
 
+from numpy.typing import NDArray
+
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech, speech_of
-from conch.wire.entry_points import SYNTHESIS, Health
+from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, DeadlineError, ServerError
 from conch.wire.result import Transcript
 
@@ -21,24 +23,15 @@ JSON_BYTES = "Inference-Header-Content-Length"
 """Header with the length of the JSON in front of the tensors, in requests and answers."""
 
 
-class HttpTransport:
+class HttpTransport(tensors.TritonTransport):
     """HTTP: a pool of connections, each with one request at a time."""
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self._endpoint = endpoint
         self._session = session_to(endpoint, connector_to(endpoint, connections))
 
-    async def infer(self, request: tensors.Request) -> list[Transcript]:
-        return await tensors.transcripts(await self._result(request), request.num_rows)
-
-    async def ask(self, request: tensors.Request) -> bytes:
-        return tensors.bytes_of(await self._result(request))
-
-    async def health(self, model: str, timeout_s: float) -> Health:
-        return tensors.health_of(await self._result(tensors.health_request(model, timeout_s)))
-
-    async def _result(self, request: tensors.Request) -> tensors.Result:
-        result: tensors.Result = (await self._answer(request)).as_numpy("RESULT")
+    async def result(self, request: tensors.Request) -> NDArray[Any] | None:
+        result: NDArray[Any] | None = (await self._answer(request)).as_numpy("RESULT")
         return result
 
     async def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:

@@ -50,16 +50,6 @@ class Row:
     starts: bool = False
     ends: bool = False
 
-    def count(self, name: str, default: int, most: int) -> int:
-        """Return a request parameter that is an integer from 1 to `most`."""
-        value = self.parameters.get(name, default)
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not is_whole or not 1 <= value <= most:
-            raise OptionError(
-                f"option '{name}' takes an integer from 1 to {most}; sent: {value!r:.80}"
-            )
-        return int(value)
-
     def texts(self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT) -> list[str]:
         """Return a BYTES input as strings: at most `most`, each of at most `longest` bytes."""
         items = self.inputs[name].ravel()
@@ -96,6 +86,15 @@ class Row:
         return waveform
 
 
+def count_of(parameters: Mapping[str, Any], name: str, default: int, most: int) -> int:
+    """Return a request parameter that is an integer from 1 to `most`."""
+    value = parameters.get(name, default)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 1 <= value <= most:
+        raise OptionError(f"option '{name}' takes an integer from 1 to {most}; sent: {value!r:.80}")
+    return int(value)
+
+
 class ComponentModel(Protocol):
     """Answers each row of a batch, in order, with outputs or with an error of that row.
 
@@ -128,7 +127,6 @@ def answers(component: ComponentModel, rows: Sequence[Row]) -> Sequence[Outputs 
 
 
 def unit(vectors: FloatArray) -> FloatArray:
-    """Return vectors of unit length."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, np.float32(1e-9)))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.component.parameters import DeviceConfig, be_nice
+from conch.component.parameters import NiceConfig, be_nice
 from conch.wire.errors import ConfigError
 
 Model = TypeVar("Model")
@@ -17,12 +17,9 @@ _CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CTranslate2Config(DeviceConfig):
+class CTranslate2Config(NiceConfig):
     compute_type: str = "auto"
     """Compute type of CTranslate2; auto is an int8 type on cpu and float16 on cuda."""
-    nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
-    streams get a busy CPU first."""
 
 
 def load_ctranslate2(

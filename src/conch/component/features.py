@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import scipy.fft
-from numpy.typing import NDArray
 
 from conch.component import SAMPLE_RATE, FloatArray
 
@@ -12,6 +11,9 @@ FRAME_SHIFT = 160
 """Samples from one frame to the next: 10 ms."""
 N_FFT = 400
 
+# Slaney's Auditory Toolbox (1998): linear to 1 kHz = 15 mel, then 27 mel for a factor of 6.4.
+_MEL_PER_HERTZ = 3.0 / 200.0
+_MEL_PER_NEPER = 27.0 / np.log(6.4)
 _SILENCE = 1e-10
 """Smallest mel power of Whisper, which is that of digital silence."""
 STREAMING_FLOOR = 1e-7
@@ -89,7 +91,11 @@ def mel_filters(n_mels: int) -> FloatArray:
     They equal `librosa.filters.mel(sr=16000, n_fft=400, n_mels=n_mels)`, as a test checks. librosa
     imports numba, which costs each server process a second and 130 MB.
     """
-    hertz = _mel_to_hertz(np.linspace(0.0, _hertz_to_mel(SAMPLE_RATE / 2), n_mels + 2))
+    highest = 15.0 + _MEL_PER_NEPER * np.log(SAMPLE_RATE / 2 / 1000.0)
+    mel = np.linspace(0.0, highest, n_mels + 2)
+    hertz = np.where(
+        mel < 15.0, mel / _MEL_PER_HERTZ, 1000.0 * np.exp((mel - 15.0) / _MEL_PER_NEPER)
+    )
     bins = np.linspace(0.0, SAMPLE_RATE / 2, N_FFT // 2 + 1)
     distance = hertz[:, None] - bins[None, :]
     width = np.diff(hertz)[:, None]
@@ -97,18 +103,3 @@ def mel_filters(n_mels: int) -> FloatArray:
     triangles = np.maximum(0.0, np.minimum(rising, falling))
     area = (hertz[2:] - hertz[:-2])[:, None] / 2.0
     return np.asarray((triangles / area).astype(np.float32))
-
-
-# Slaney's Auditory Toolbox (1998): linear to 1 kHz = 15 mel, then 27 mel for a factor of 6.4.
-_MEL_PER_HERTZ = 3.0 / 200.0
-_MEL_PER_NEPER = 27.0 / np.log(6.4)
-
-
-def _hertz_to_mel(hertz: float) -> float:
-    return float(15.0 + _MEL_PER_NEPER * np.log(hertz / 1000.0))
-
-
-def _mel_to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(
-        mel < 15.0, mel / _MEL_PER_HERTZ, 1000.0 * np.exp((mel - 15.0) / _MEL_PER_NEPER)
-    )

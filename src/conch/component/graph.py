@@ -1,5 +1,6 @@
 """Make a network for ONNX Runtime, operator by operator."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,24 @@ class Graph:
         )
         return self.op(
             "Mul", floats, self.op("Gather", self.array(scale.astype(np.float32)), indices)
+        )
+
+    def rotary(self, longest: int, size: int, base: float) -> list[str]:
+        """Return cosines and sines of positions, to turn the first `size` values of a head."""
+        angles = np.arange(longest)[:, None] * base ** (-np.arange(0, size, 2) / size)
+        return [self.array(wave(angles).astype(np.float32)) for wave in (np.cos, np.sin)]
+
+    def turned(
+        self, value: str, positions: str, rotary: Sequence[str], size: int, heads: int
+    ) -> str:
+        """Add rotary embeddings, as of `rotary`, to the interleaved values of heads."""
+        return self.op(
+            "RotaryEmbedding",
+            *(value, positions, *rotary),
+            domain=MICROSOFT,
+            interleaved=1,
+            num_heads=heads,
+            rotary_embedding_dim=size,
         )
 
     def model(self, name: str) -> onnx.ModelProto:

@@ -38,6 +38,13 @@ class DeviceConfig:
         return self.intra_threads or share_of_cores(self.instances)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NiceConfig(DeviceConfig):
+    nice: int = 10
+    """Least niceness of the process, 0 to 19: with more than 0, live streams get a busy CPU first,
+    with the CTC models and the VAD that hear them."""
+
+
 def read_parameters(config_class: type[Config], args: Mapping[str, str]) -> Config:
     """Return a model's configuration from the arguments of `initialize`.
 

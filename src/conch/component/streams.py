@@ -31,9 +31,6 @@ class Streams(Generic[State]):
     def __len__(self) -> int:
         return len(self._open)
 
-    def __getitem__(self, stream_id: StreamId) -> State:
-        return self._open[stream_id][0]
-
     def take(self, stream_id: StreamId, *, starts: bool, ends: bool) -> State:
         """Return a stream's state for its next chunk; raise a SessionError if none is open.
 

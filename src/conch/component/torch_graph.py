@@ -145,31 +145,24 @@ def _padded(
 def _convolved(
     attributes: Attributes, value: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    axes = weight.dim() - 2
-    return (functional.conv1d if axes == 1 else functional.conv2d)(
-        value,
-        weight,
-        bias,
-        attributes.get("strides", [1] * axes),
-        attributes.get("pads", [0] * axes)[:axes],  # the same at both ends
-        attributes.get("dilations", [1] * axes),
-        attributes.get("group", 1),
-    )
+    convolve = functional.conv1d if weight.dim() == 3 else functional.conv2d
+    return convolve(value, weight, bias, **_of_kernel(attributes, weight.dim() - 2))
 
 
 def _transposed_convolution(
     attributes: Attributes, value: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    return functional.conv_transpose1d(
-        value,
-        weight,
-        bias,
-        attributes["strides"],
-        attributes.get("pads", [0])[:1],
-        attributes.get("output_padding", [0]),
-        attributes.get("group", 1),
-        attributes.get("dilations", [1]),
-    )
+    settings = {**_of_kernel(attributes, 1), "output_padding": attributes.get("output_padding", 0)}
+    return functional.conv_transpose1d(value, weight, bias, **settings)
+
+
+def _of_kernel(attributes: Attributes, axes: int) -> dict[str, Any]:
+    return {
+        "stride": attributes.get("strides", [1] * axes),
+        "padding": attributes.get("pads", [0] * axes)[:axes],  # the same at both ends
+        "dilation": attributes.get("dilations", [1] * axes),
+        "groups": attributes.get("group", 1),
+    }
 
 
 OPERATORS: Mapping[str, Operator] = {

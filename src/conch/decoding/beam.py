@@ -21,7 +21,7 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -36,6 +36,7 @@ from conch.decoding.ngram.model import Context
 from conch.decoding.units import BLANK
 from conch.decoding.vocab import CtcVocab
 from conch.wire.errors import OptionError
+from conch.wire.joining import joined_text
 
 _NEVER = -math.inf
 _RANK = itemgetter(0)
@@ -95,43 +96,32 @@ class Emission(NamedTuple):
     """The best log posterior of the unit before the next one."""
 
 
+@dataclass(slots=True, eq=False)
 class _Prefix:
-    __slots__ = (
-        "blank",
-        "emission",
-        "grown",
-        "key",
-        "last",
-        "parent",
-        "source",
-        "stay_blank",
-        "stay_unit",
-        "total",
-        "unit",
-        "words",
-        "words_score",
-    )
+    key: int
+    """Hash of the units."""
+    parent: int | None
+    """Key without the last unit."""
+    emission: Emission
+    words: Words | None
+    blank: float = _NEVER
+    """Log probability of each part, and of both."""
+    unit: float = _NEVER
+    total: float = _NEVER
+    stay_blank: float = _NEVER
+    """Log probability of each part after the current frame."""
+    stay_unit: float = _NEVER
+    last: int = field(init=False)
+    """The last unit; of the empty prefix the space, or the blank where there is none."""
+    words_score: float = field(init=False)
+    grown: dict[int, Words] = field(default_factory=dict)
+    """The words after each unit that was tried."""
+    source: "_Prefix | None" = None
+    """The prefix that grew into this one, if most of the probability came from there."""
 
-    def __init__(
-        self, key: int, parent: int | None, emission: Emission, words: Words | None
-    ) -> None:
-        self.key = key
-        """Hash of the units."""
-        self.parent = parent
-        """Key without the last unit."""
-        self.emission = emission
-        self.last = emission.unit
-        """The last unit; of the empty prefix the space, or the blank where there is none."""
-        self.words = words
-        self.words_score = words.gain if words else 0.0
-        self.grown: dict[int, Words] = {}
-        """The words after each unit that was tried."""
-        self.blank = self.unit = self.total = _NEVER
-        """Log probability of each part, and of both."""
-        self.stay_blank = self.stay_unit = _NEVER
-        """Log probability of each part after the current frame."""
-        self.source: _Prefix | None = None
-        """The prefix that grew into this one, if most of the probability came from there."""
+    def __post_init__(self) -> None:
+        self.last = self.emission.unit
+        self.words_score = self.words.gain if self.words else 0.0
 
     def keep(self, worst: float) -> None:
         """Take over the parts after the current frame, but none with a rank below the worst."""
@@ -174,9 +164,8 @@ class BeamSearch:
                 language_model, vocab.texts, options.lm_weight, options.word_bonus
             )
         nothing = Emission(None, BLANK if self._space is None else self._space, 0, 0.0)
-        empty = _Prefix(0, None, nothing, self._fusion.start if self._fusion else None)
-        empty.blank = empty.total = 0.0
-        self._beam = [empty]
+        start = self._fusion.start if self._fusion else None
+        self._beam = [_Prefix(0, None, nothing, start, blank=0.0, total=0.0)]
         """Prefixes, best first."""
         self._num_frames = 0
 
@@ -295,9 +284,8 @@ class BeamSearch:
                         staying.append((prefix, prefix.emission_after(frame, units)))
             elif not is_pruned:
                 emission = Emission(prefix.emission, unit, frame, units[unit])
-                grown = _Prefix(hash((prefix.key, unit)), prefix.key, emission, words)
-                grown.unit = grown.total = score
-                beam.append(grown)
+                key = hash((prefix.key, unit))
+                beam.append(_Prefix(key, prefix.key, emission, words, unit=score, total=score))
         # Only now: grown prefixes needed the emissions before the frame.
         for prefix, emission in staying:
             prefix.emission = emission
@@ -306,27 +294,26 @@ class BeamSearch:
 
     def nbest(self, count: int, *, is_final: bool) -> list[BeamHypothesis]:
         """Return at most `count` different texts, best first; `is_final` if nothing follows."""
-        alike: dict[str, list[tuple[float, float, _Prefix]]] = defaultdict(list)
+        alike: dict[str, list[tuple[float, _Prefix, Words | None]]] = defaultdict(list)
         for prefix in self._beam:
-            added = prefix.words_score
-            if is_final and self._fusion is not None and prefix.words is not None:
-                added = self._fusion.finished(prefix.words).score
-            units = [item.unit for item in _emissions(prefix)]
-            alike[self._vocab.text_of(units)].append((prefix.total + added, added, prefix))
+            words = prefix.words
+            if is_final and self._fusion is not None and words is not None:
+                words = self._fusion.finished(words)
+            text = self._vocab.text_of([item.unit for item in _emissions(prefix)])
+            alike[text].append((prefix.total + (words.gain if words else 0.0), prefix, words))
         ranked = []
         for text, items in alike.items():
-            _, added, prefix = max(items, key=_RANK)
-            am_score = functools.reduce(_log_sum, (item.total for _, _, item in items))
-            ranked.append((am_score + added, text, am_score, prefix))
+            _, prefix, words = max(items, key=_RANK)
+            am_score = functools.reduce(_log_sum, (item.total for _, item, _ in items))
+            score = am_score + (words.gain if words else 0.0)
+            ranked.append((score, text, am_score, prefix, words))
         ranked.sort(key=_RANK, reverse=True)
-        return [self._hypothesis(*item, is_final=is_final) for item in ranked[:count]]
+        return [self._hypothesis(*item) for item in ranked[:count]]
 
     def _hypothesis(
-        self, score: float, text: str, am_score: float, prefix: _Prefix, *, is_final: bool
+        self, score: float, text: str, am_score: float, prefix: _Prefix, words: Words | None
     ) -> BeamHypothesis:
-        words, emissions = prefix.words, _emissions(prefix)
-        if is_final and self._fusion is not None and words is not None:
-            words = self._fusion.finished(words)
+        emissions = _emissions(prefix)
         return BeamHypothesis(
             text=text,
             words=self._vocab.words((item.unit, item.frame, item.log_prob) for item in emissions),
@@ -337,17 +324,14 @@ class BeamSearch:
             frames=tuple(item.frame for item in emissions),
         )
 
-    def stable_text(self) -> str:
+    def stable_words(self) -> list[str]:
         """Return the words with which all texts of the beam begin: no later frame changes them."""
-        return self._vocab.complete(self._common())
-
-    def num_stable_words(self) -> int:
-        return self._vocab.num_complete(self._common())
-
-    def _common(self) -> list[int]:
         spellings = [[item.unit for item in _emissions(prefix)] for prefix in self._beam]
         same = (len(set(units)) == 1 for units in zip(*spellings, strict=False))
-        return spellings[0][: sum(takewhile(bool, same))]
+        return self._vocab.complete(spellings[0][: sum(takewhile(bool, same))])
+
+    def stable_text(self) -> str:
+        return joined_text(self.stable_words())
 
 
 def _emissions(prefix: _Prefix) -> list[Emission]:

@@ -40,8 +40,6 @@ class CtcHypothesis:
 
 
 class PathUnit(NamedTuple):
-    """A unit in a path."""
-
     text: str
     start: int
     """First frame."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.component import FloatArray, Outputs, Row, bytes_array
+from conch.component import FloatArray, Outputs, Row, bytes_array, count_of
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.wire.errors import InvalidRequestError, OptionError
@@ -18,7 +18,7 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
     """Return the search options of a call, which carries numbers with a fraction as strings."""
     default = CtcSearchOptions()
     return CtcSearchOptions(
-        beam_size=_integer(parameters, "beam_size", default.beam_size, MAX_TEXTS),
+        beam_size=count_of(parameters, "beam_size", default.beam_size, MAX_TEXTS),
         language_model=_flag(parameters, "lm_fusion"),
         lm_weight=_number(parameters, "lm_weight", default.lm_weight),
         word_bonus=_number(parameters, "word_bonus", default.word_bonus),
@@ -57,7 +57,7 @@ def is_greedy(parameters: Mapping[str, Any]) -> bool:
 
 
 def nbest_count(parameters: Mapping[str, Any]) -> int:
-    return _integer(parameters, "nbest", 1, MAX_TEXTS)
+    return count_of(parameters, "nbest", 1, MAX_TEXTS)
 
 
 def _flag(parameters: Mapping[str, Any], name: str) -> bool:
@@ -65,14 +65,6 @@ def _flag(parameters: Mapping[str, Any], name: str) -> bool:
     if not isinstance(value, bool):
         raise OptionError(f"option '{name}' takes a bool; sent: {value!r:.40}")
     return value
-
-
-def _integer(parameters: Mapping[str, Any], name: str, default: int, most: int) -> int:
-    value = parameters.get(name, default)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or not 1 <= value <= most:
-        raise OptionError(f"option '{name}' takes an integer from 1 to {most}; sent: {value!r:.80}")
-    return int(value)
 
 
 def _number(parameters: Mapping[str, Any], name: str, default: float) -> float:

@@ -40,19 +40,36 @@ def searched(
     searcher: Searcher[OneSearch], rows: Sequence[Row], frames_of: Callable[[Row], FloatArray]
 ) -> list[Outputs | Exception]:
     """Answer rows with a whole segment each, which move on together."""
-    jobs: dict[int, tuple[OneSearch, FloatArray]] = {}
+
+    def begun(row: Row) -> "_Job[OneSearch]":
+        search, count = searcher.new_search(row.parameters), nbest_count(row.parameters)
+        return search, frames_of(row), lambda: searcher.outputs(search.nbest(count, is_final=True))
+
+    return _answered(searcher, rows, begun)
+
+
+_Job = tuple[OneSearch, FloatArray, Callable[[], Outputs]]
+"""A search, its next frames, and what returns its outputs after these."""
+
+
+def _answered(
+    searcher: Searcher[OneSearch], rows: Sequence[Row], begun: Callable[[Row], _Job[OneSearch]]
+) -> list[Outputs | Exception]:
+    """Begin the job of each row and move all on together; a row that fails has its error."""
+    jobs: dict[int, _Job[OneSearch]] = {}
     answers: dict[int, Outputs | Exception] = {}
     for index, row in enumerate(rows):
         try:
-            jobs[index] = searcher.new_search(row.parameters), frames_of(row)
+            jobs[index] = begun(row)
         except Exception as error:
             answers[index] = error
-    searches, frames = [job[0] for job in jobs.values()], [job[1] for job in jobs.values()]
-    for index, search, failure in zip(
-        jobs, searches, searcher.advance(searches, frames), strict=True
-    ):
-        count = nbest_count(rows[index].parameters)
-        answers[index] = failure or searcher.outputs(search.nbest(count, is_final=True))
+    searches, frames, outputs = zip(*jobs.values(), strict=True) if jobs else ((), (), ())
+    failures = searcher.advance(searches, frames)
+    for index, failure, make in zip(jobs, failures, outputs, strict=True):
+        try:
+            answers[index] = failure or make()
+        except Exception as error:
+            answers[index] = error
     return [answers[index] for index in range(len(rows))]
 
 
@@ -61,14 +78,6 @@ class _SearchStream(Generic[OneSearch]):
     parameters: Mapping[str, Any] | None = None
     """Parameters of the first chunk."""
     search: OneSearch | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _SearchJob(Generic[OneSearch]):
-    row: Row
-    stream: _SearchStream[OneSearch]
-    search: OneSearch
-    frames: FloatArray
 
 
 class StreamingDecoder(Generic[OneSearch]):
@@ -86,41 +95,26 @@ class StreamingDecoder(Generic[OneSearch]):
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows, each the next frames of its stream; a defect closes that stream alone."""
-        jobs: dict[int, _SearchJob[OneSearch]] = {}
-        answers: dict[int, Outputs | Exception] = {}
-        for index, row in enumerate(rows):
-            try:
-                jobs[index] = self._job(row)
-            except Exception as error:
-                answers[index] = self._failed(row, error)
-        errors = self._searcher.advance(
-            [job.search for job in jobs.values()], [job.frames for job in jobs.values()]
-        )
-        for (index, job), failure in zip(jobs.items(), errors, strict=True):
-            try:
-                answers[index] = self._failed(job.row, failure) if failure else self._answer(job)
-            except Exception as error:
-                answers[index] = self._failed(job.row, error)
-        return [answers[index] for index in range(len(rows))]
+        answers = _answered(self._searcher, rows, self._job)
+        for row, answer in zip(rows, answers, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, TranscriptionError):
+                self._streams.drop(row.stream_id)
+        return answers
 
-    def _failed(self, row: Row, error: Exception) -> Exception:
-        if not isinstance(error, TranscriptionError):
-            self._streams.drop(row.stream_id)
-        return error
-
-    def _job(self, row: Row) -> _SearchJob[OneSearch]:
+    def _job(self, row: Row) -> _Job[OneSearch]:
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         frames = self._searcher.checked_frames(row)
         if stream.parameters is None:
             stream.search = self._searcher.new_search(row.parameters)
             stream.parameters = row.parameters
         search = stream.search or self._searcher.new_search(stream.parameters)
-        return _SearchJob(row, stream, search, frames)
+        count = nbest_count(stream.parameters)
+        is_over = row.ends or row.parameters.get("is_over") is True
 
-    def _answer(self, job: _SearchJob[OneSearch]) -> Outputs:
-        assert job.stream.parameters is not None
-        is_over = job.row.ends or job.row.parameters.get("is_over") is True
-        hypotheses = job.search.nbest(nbest_count(job.stream.parameters), is_final=is_over)
-        stable = hypotheses[0].text if is_over else job.search.stable_text()
-        job.stream.search = None if is_over else job.search
-        return {**self._searcher.outputs(hypotheses), "stable": bytes_array([stable])}
+        def outputs() -> Outputs:
+            hypotheses = search.nbest(count, is_final=is_over)
+            stable = hypotheses[0].text if is_over else search.stable_text()
+            stream.search = None if is_over else search
+            return {**self._searcher.outputs(hypotheses), "stable": bytes_array([stable])}
+
+        return search, frames, outputs

@@ -93,7 +93,7 @@ class GreedySearch:
         return [self.best()]
 
     def stable_text(self) -> str:
-        return self._vocab.complete(self.best().units)
+        return joined_text(self._vocab.complete(self.best().units))
 
     def best(self) -> BeamHypothesis:
         if not self._paths:
@@ -155,15 +155,12 @@ class BeamUtterance(_AgreedUtterance):
         if self._hotwords is None:
             return [*items]
         frames, search = self._hotwords.frames, self._search
-        readings = [
-            beam_reading(item, frames, search.options, search.language_model) for item in items
-        ]
+        settings = search.options, search.language_model
         hypotheses = [
-            self._hotwords.rewrite(reading).of(item)
-            for item, reading in zip(items, readings, strict=True)
+            self._hotwords.rewrite(item, beam_reading(item, frames, *settings)) for item in items
         ]
         # Words after these may change in the beam itself.
-        certain = items[0].words[: search.num_stable_words()]
+        certain = items[0].words[: len(search.stable_words())]
         most_frame = math.inf if is_final else certain[-1].end_frame if certain else 0
         return self._agreed(hypotheses, is_final=is_final, most_frame=most_frame)
 
@@ -199,7 +196,7 @@ class GraphUtterance(_AgreedUtterance):
         )
         hypotheses: Sequence[CtcHypothesis] = items
         if self._hotwords is not None:
-            hypotheses = [self._hotwords.rewrite(self._reading(item)).of(item) for item in items]
+            hypotheses = [self._hotwords.rewrite(item, self._reading(item)) for item in items]
         return self._agreed(hypotheses, is_final=is_final)
 
     def stable_text(self) -> str:

@@ -27,8 +27,6 @@ Spelled = tuple[int, int, float]
 
 @dataclass(frozen=True, slots=True)
 class OutputUnits:
-    """The output units of a graph."""
-
     texts: tuple[str, ...]
     """Text of each unit. The first is the blank, with an empty text. A space separates words."""
     stack: int
@@ -75,14 +73,11 @@ class CtcVocab:
             for unit, frame, log_prob in spelled
         )
 
-    def complete(self, units: Sequence[int]) -> str:
-        """Return the text of the words of some units that no further unit changes."""
+    def complete(self, units: Sequence[int]) -> list[str]:
+        """Return the words of some units that no further unit changes."""
         opens = [index for index, unit in enumerate(units) if self.texts[unit].startswith(" ")]
         # What follows the last space may still grow.
-        return self.text_of(units[: opens[-1]]) if opens else ""
-
-    def num_complete(self, units: Sequence[int]) -> int:
-        return len(self.complete(units).split())
+        return self.text_of(units[: opens[-1]]).split() if opens else []
 
 
 class ExportedVocab(CtcVocab):
@@ -105,12 +100,8 @@ class ExportedVocab(CtcVocab):
         """Return the words of units; each letter of a script without spaces is one."""
         return self._units.words(spelled)
 
-    def complete(self, units: Sequence[int]) -> str:
-        words = self.words((unit, 0, 0.0) for unit in units)
-        return joined_text(word.text for word in words[:-1])
-
-    def num_complete(self, units: Sequence[int]) -> int:
-        return max(0, len(self.words((unit, 0, 0.0) for unit in units)) - 1)
+    def complete(self, units: Sequence[int]) -> list[str]:
+        return [word.text for word in self.words((unit, 0, 0.0) for unit in units)[:-1]]
 
 
 def vocab_of(vocabulary: OutputUnits) -> CtcVocab:

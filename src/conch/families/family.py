@@ -132,7 +132,21 @@ class KnownModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ComponentInfo:
+class Traits:
+    """How a component works."""
+
+    is_one_by_one: bool = False
+    """Whether it answers the calls of a batch one after the other on a CPU."""
+    in_flight: int = 0
+    """Most rows that are in flight together (`conch.triton.start`), so that a call that nobody
+    waits for can leave; 0 for a component that answers whole batches."""
+    hang_factor: float = 15.0
+    """Multiple of the expected time after which a call counts as hung: more if the work does not
+    follow from the size of the input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComponentInfo(Traits):
     """A model of `component_models`, which others may replace by one with the same tensors."""
 
     name: str
@@ -147,13 +161,6 @@ class ComponentInfo:
     """Types of the request parameters that it takes."""
     is_stream: bool = False
     """Whether it keeps streams: it is sequence-batched."""
-    is_one_by_one: bool = False
-    """Whether it answers the calls of a batch one after the other on a CPU."""
-    in_flight: int = 0
-    """Most rows that are in flight together (`conch.triton.start`), so that a call that nobody
-    waits for can leave; 0 for a component that answers whole batches."""
-    hang_factor: float | None = None
-    """Multiple of the expected time after which a call counts as hung; None for the usual one."""
     package: WeightsPackage | None = None
     """Package of its default weights; None if they are part of Conch, or if there are none."""
 

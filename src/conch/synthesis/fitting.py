@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ from conch import fitted_voices
 from conch.bls.call import Components
 from conch.bls.calls import Calls
 from conch.bls.config import BlsConfig
-from conch.bls.metrics import REQUESTS, Metric
+from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
 from conch.component import Array, FloatArray
@@ -59,8 +59,6 @@ WAIT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittingConfig(BlsConfig):
-    """Limits of fitting, and those of every BLS model."""
-
     max_encoder_calls: int = 2
     max_calls_in_flight: int = 8
     max_passes_in_flight: int = 1
@@ -79,6 +77,7 @@ class FittingRequest(RequestHeader):
 class Fitting:
     def __init__(self, config: FittingConfig, runtime: Runtime) -> None:
         self._runtime, self._voice = runtime, likening()
+        self.gauges = runtime.gauges
         self._consent = os.environ.get(CONSENT_VARIABLE, "")
         self._is_allowed = fitted_voices.VARIABLE in os.environ
         self._has_work = asyncio.Event()
@@ -87,10 +86,6 @@ class Fitting:
         """Held while recordings are heard, which takes memory, and a name is taken."""
         self._failures: Counter[str] = Counter()
         """How often the work on a voice has failed, by the voice's id."""
-
-    @property
-    def gauges(self) -> Mapping[Metric, Callable[[], float]]:
-        return self._runtime.gauges
 
     def parse(self, message: Message) -> FittingRequest:
         tensors, sent = message.read_inputs(), dict(message.parameters)

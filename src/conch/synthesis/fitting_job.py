@@ -12,7 +12,7 @@ from conch.component import FloatArray
 from conch.families.family import Synthesizer
 from conch.fitted_voices import STOP, StoredVoice
 from conch.synthesis.gradient_ascent import GradientAscent
-from conch.synthesis.trial import Trial, latents_of
+from conch.synthesis.trial import latents_of, verdict_on
 
 SENTENCES = (
     *("The birch canoe slid on the smooth planks.", "Glue the sheet to the dark blue background."),
@@ -20,7 +20,7 @@ SENTENCES = (
     *("Rice is often served in round bowls.", "The juice of lemons makes fine punch."),
     *("The box was thrown beside the parked truck.", "Four hours of steady work faced us."),
 )
-"""Harvard sentences (IEEE 1969) that a voice is fitted with; `Trial` judges it by others."""
+"""Harvard sentences (IEEE 1969) that a voice is fitted with; `verdict_on` judges it by others."""
 STEPS_OF_TRIAL = 20
 FRAMES = 60
 """Frames of the stretch of a step."""
@@ -33,13 +33,13 @@ class FittingJob:
         """`by` speaks the voice, which has work."""
         assert voice.work is not None
         self._voice, self._work, self._by, self._calls = voice, voice.work, by, calls
-        self._target, self._deviation, self._start = (
+        work = voice.work
+        self._target, self._held_back, self._deviation, self._start = (
             np.frombuffer(data, np.float32)
-            for data in (voice.work.target, voice.work.deviation, voice.start)
+            for data in (work.target, work.held_back, work.deviation, voice.start)
         )
         mean = (np.frombuffer(voice.timbre, np.float32) - self._start) / self._deviation
         self._ascent = GradientAscent.of(voice.work, mean, voice.shown.steps)
-        self._trial = Trial(np.frombuffer(voice.work.held_back, np.float32), calls)
         self._seconds = voice.shown.seconds
         """What the work took: not the time in which other processes had the cores."""
         self._stop = voice.path.with_suffix(STOP)
@@ -72,19 +72,19 @@ class FittingJob:
     async def _judge(self) -> None:
         voice, shown = self._voice, self._voice.shown
         began = time.monotonic()
-        verdict = await self._trial.of(voice)
+        cosine, wer, now = await verdict_on(voice, self._held_back, self._calls)
         self._seconds += time.monotonic() - began
-        similarity, loudness = round(verdict.similarity, 3), voice.loudness or verdict.loudness
+        similarity, loudness = round(cosine, 3), voice.loudness or now
         is_first = shown.start_similarity is None
         self._voice = msgspec.structs.replace(
             voice,
             loudness=loudness,
-            gain=min(1.0, voice.gain * loudness / max(verdict.loudness, 1e-6)),
+            gain=min(1.0, voice.gain * loudness / max(now, 1e-6)),
             shown=replace(
                 shown,
                 similarity=similarity,
                 start_similarity=similarity if is_first else shown.start_similarity,
-                wer=verdict.wer,
+                wer=wer,
                 curve=(*shown.curve, (shown.steps, similarity)),
             ),
         )

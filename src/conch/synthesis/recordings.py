@@ -38,8 +38,6 @@ LEAST_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """The speech of one recording."""
-
     name: str
     """Name of the file."""
     waveform: FloatArray
@@ -106,7 +104,7 @@ async def person_of(files: Sequence[tuple[str, bytes]], calls: Calls) -> Person:
 
 async def speech_of(name: str, data: bytes, calls: Calls) -> Speech:
     """Return the speech of a file; raise an AudioError that names it if it has too little."""
-    waveform, warnings = await asyncio.to_thread(_read, name, data)
+    waveform, warnings = await asyncio.to_thread(read_recording, name, data, MOST_S)
     answers = [
         await calls(VAD, {"waveform": waveform[start : start + STRETCH]}, ("speech_probs",))
         for start in range(0, len(waveform), STRETCH)
@@ -169,9 +167,10 @@ def _has_two(pieces: FloatArray) -> bool:
     return float(first @ second) < TWO
 
 
-def _read(name: str, data: bytes) -> tuple[FloatArray, tuple[str, ...]]:
+def read_recording(name: str, data: bytes, most_s: float) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return a file's waveform and warnings; the AudioError of another one begins with `name`."""
     try:
-        recording = file_recording(data, MOST_S)
+        recording = file_recording(data, most_s)
         (blocks,) = recording.channels.values()
         waveform = np.concatenate([*blocks], dtype=np.float32)
     except AudioError as error:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,6 @@ import soxr
 
 from conch import fitted_voices
 from conch.audio.encoding import Encoder
-from conch.audio.recording import file_recording
 from conch.bls.call import BEFORE_CALLS, Components, Deadline
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
@@ -26,18 +25,12 @@ from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
 from conch.component import SAMPLE_RATE, FloatArray
-from conch.families import (
-    likening,
-    replace_voices,
-    voices,
-    voices_that_stand_for,
-)
+from conch.families import likening, replace_voices, voices, voices_that_stand_for
 from conch.families.family import Synthesizer
 from conch.fitted_voices import own_voices
-from conch.synthesis.recordings import embedding_of
+from conch.synthesis.recordings import embedding_of, read_recording
 from conch.synthesis.speaking import Growth, Imitation, Speaking
 from conch.wire.errors import (
-    AudioError,
     ComponentError,
     OptionError,
     OverloadedError,
@@ -71,8 +64,6 @@ KEPT = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisConfig(BlsConfig):
-    """Limits of synthesis, and those of every BLS model."""
-
     max_wait_s: float = 300.0
     """Longest wait of a text without a deadline, in seconds, if all before it were made first. A
     text that would wait longer is refused at once."""
@@ -111,12 +102,9 @@ class Style:
 class Synthesis:
     def __init__(self, config: SynthesisConfig, runtime: Runtime) -> None:
         self._config, self._runtime = config, runtime
+        self.gauges = runtime.gauges
         allowed = config.references or fitted_voices.VARIABLE in os.environ
         self._references = References(is_allowed=allowed)
-
-    @property
-    def gauges(self) -> Mapping[Metric, Callable[[], float]]:
-        return self._runtime.gauges
 
     def parse(self, message: Message) -> SynthesisRequest:
         tensor = message.read_inputs().get("TEXT")
@@ -204,10 +192,10 @@ class Synthesis:
             return _tensors(spoken, options.format, audio, request.outputs)
 
         async with aclosing(speaking.pieces()) as pieces:
-            async for piece in pieces:
-                begun += [piece.sentence] if piece.sentence else []
-                likeness.add(piece.samples)
-                made.append(await encoded(partial(encoder.write, piece.samples)))
+            async for samples, sentence in pieces:
+                begun += [sentence] if sentence else []
+                likeness.add(samples)
+                made.append(await encoded(partial(encoder.write, samples)))
                 served(speaking.done)
                 if request.is_decoupled and any(made):
                     yield taken()
@@ -296,7 +284,8 @@ class References:
         component = likening().voice_style
         await calls.need((component, likening().embedding))
         if speaker.embedding is None:
-            inputs = {"waveform": await asyncio.to_thread(_read, speaker.audio)}
+            read = partial(read_recording, "option 'reference'", speaker.audio, MOST_S)
+            inputs = {"waveform": (await asyncio.to_thread(read))[0]}
         else:
             inputs = {"embedding": speaker.embedding}
         outputs = await calls(component, inputs, ("style", "pitch", "embedding"))
@@ -320,7 +309,6 @@ class Likeness:
         self._heard: list[FloatArray] = []
 
     def add(self, samples: FloatArray) -> None:
-        """Take the next samples of what is spoken."""
         if self._left > 0:
             self._heard.append(samples[: self._left])
             self._left -= len(samples)
@@ -336,12 +324,3 @@ class Likeness:
         except (ComponentError, OverloadedError):  # the audio is made all the same
             return None
         return round(float(embedding @ self._reference), 3)
-
-
-def _read(data: bytes) -> FloatArray:
-    try:
-        recording = file_recording(data, MOST_S)
-        (blocks,) = recording.channels.values()
-        return np.concatenate([*blocks], dtype=np.float32)
-    except AudioError as error:
-        raise AudioError(f"option 'reference': {error}") from None

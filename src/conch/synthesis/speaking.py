@@ -70,14 +70,6 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenPiece:
-    """The next samples, and the sentence that begins with them."""
-
-    samples: FloatArray
-    sentence: SpokenSentence | None
-
-
-@dataclass(frozen=True, slots=True)
 class Imitation:
     """How a voice differs from a mix of voices, to sound like a person."""
 
@@ -97,13 +89,6 @@ class Imitation:
         """Further inputs of the acoustic model."""
         pitch = {"pitch": np.array([self.pitch], np.float32)}
         return pitch if self.timbre is None else {**pitch, "timbre": self.timbre}
-
-
-@dataclass(frozen=True, slots=True)
-class _Voiced:
-    sentence: SpokenSentence
-    """Sentence with times from its own start."""
-    latents: FloatArray
 
 
 class Speaking:
@@ -143,16 +128,20 @@ class Speaking:
         """Parts of the text that have no sound, a few of them."""
         return tuple(f"nothing is spoken of {text:.40}" for text in self._silent)
 
-    async def pieces(self) -> AsyncGenerator[SpokenPiece, None]:
-        """Yield the audio, piece by piece; the next sentence is prepared meanwhile."""
+    async def pieces(self) -> AsyncGenerator[tuple[FloatArray, SpokenSentence | None], None]:
+        """Yield the next samples and the sentence that begins with them, if one does.
+
+        The next sentence is prepared meanwhile.
+        """
         coming = asyncio.create_task(self._next(self._began))
         try:
             while (voiced := await coming) is not None:
-                ends_s = self.seconds + voiced.sentence.end
-                sentence: SpokenSentence | None = voiced.sentence.later(self.seconds)
+                read, latents = voiced
+                ends_s = self.seconds + read.end
+                sentence: SpokenSentence | None = read.later(self.seconds)
                 around = (self._by.frames_before, self._by.frames_after)
-                for chunk in self._growth.chunks(len(voiced.latents), *around):
-                    samples = await self._sound(voiced.latents, chunk)
+                for chunk in self._growth.chunks(len(latents), *around):
+                    samples = await self._sound(latents, chunk)
                     if not self._frames:
                         # From here on it is played.
                         self._began = max(self._began, time.monotonic())
@@ -160,7 +149,7 @@ class Speaking:
                     if sentence is not None:
                         # Not before: the first sound would share the cores with it.
                         coming = asyncio.create_task(self._next(self._began + ends_s))
-                    yield SpokenPiece(samples, sentence)
+                    yield samples, sentence
                     sentence = None
             self.is_running = False
         finally:
@@ -168,8 +157,11 @@ class Speaking:
             with suppress(asyncio.CancelledError, Exception):
                 await coming
 
-    async def _next(self, due: float) -> _Voiced | None:
-        """Return the next sentence that has a sound, to be spoken when `due`; None at the end."""
+    async def _next(self, due: float) -> tuple[SpokenSentence, FloatArray] | None:
+        """Return the next sentence that has a sound, to be spoken when `due`, and its latents.
+
+        Its times are from its own start. None is the end.
+        """
         PART.set(due)
         for span in self._left:
             text = self._text[span]
@@ -179,7 +171,7 @@ class Speaking:
                 ("phonemes", "tokens", "spans"),
                 {"voice": self._options.voice, "normalize": self._options.normalize},
             )
-            tokens, spans = _row(read["tokens"].numpy()), _row(read["spans"].numpy(), 4)
+            tokens, spans = read["tokens"].numpy(), read["spans"].numpy()
             is_too_long = len(tokens) > MOST_OF_WORD
             cut = halves(self._text, span, cuts_words=is_too_long)
             if len(tokens) > MOST_TOKENS and len(cut) > 1:
@@ -200,15 +192,14 @@ class Speaking:
                 {"voice": self._options.voice, "seed": self._options.seed},
             )
             latents: FloatArray = voiced["latents"].numpy()
-            latents = latents.reshape(-1, latents.shape[-1])
             if not len(latents):
                 continue
             frame_s = self._by.frame_samples / self._by.sample_rate
-            durations = _row(voiced["durations"].numpy())
+            durations = voiced["durations"].numpy()
             words = word_times(text, spans, durations, frame_s) if self._options.timestamps else ()
-            phonemes = _row(read["phonemes"].numpy())[0].decode()
+            phonemes = read["phonemes"].numpy()[0].decode()
             end = round(len(latents) * frame_s, 4)
-            return _Voiced(SpokenSentence(text, phonemes, 0.0, end, words), latents)
+            return SpokenSentence(text, phonemes, 0.0, end, words), latents
         return None
 
     async def _sound(self, latents: FloatArray, chunk: VocoderChunk) -> FloatArray:
@@ -223,11 +214,6 @@ class Speaking:
         )
         samples: FloatArray = outputs["waveform"].numpy().ravel()
         return samples * self._gain if self._more else samples
-
-
-def _row(tensor: Array, *shape: int) -> Array:
-    """Return a tensor without the batch dimension, which a call's output may have."""
-    return tensor.reshape(-1, *shape)
 
 
 def word_times(text: str, spans: Array, durations: Array, frame_s: float) -> tuple[SpokenWord, ...]:

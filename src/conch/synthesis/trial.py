@@ -2,7 +2,6 @@
 
 import asyncio
 import string
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -30,52 +29,35 @@ CHUNK_FRAMES = 20
 """Frames of a call of the vocoder: a listener's chunk may wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    similarity: float
-    """Mean cosine of how a sentence and the person sound."""
-    wer: float | None
-    """Word error rate in percent; None without a recogniser."""
-    loudness: float
-    """Root mean square of the samples."""
+async def verdict_on(
+    voice: StoredVoice, held_back: FloatArray, calls: Calls
+) -> tuple[float, float | None, float]:
+    """Return similarity, word error rate in percent and loudness of a voice; raise as `Calls` does.
 
-
-class Trial:
-    """Judges a voice by sentences and recordings that it is not fitted with."""
-
-    def __init__(self, held_back: FloatArray, calls: Calls) -> None:
-        """`held_back` is how the recordings sound that were held back."""
-        self._held_back, self._calls = held_back, calls
-
-    async def of(self, voice: StoredVoice) -> Verdict:
-        """Speak the sentences one after the other; raise as `Calls` does."""
-        similarities, wrong, total, spoken = [], 0, 0, []
-        for sentence in SENTENCES:
-            waveform = await self._spoken(sentence, voice)
-            embedding = await embedding_of(waveform, self._calls)
-            similarities.append(float(embedding @ self._held_back))
-            spoken.append(waveform)
-            text = await text_of(waveform, self._calls)
+    It speaks sentences that it is not fitted with. `held_back` is how other recordings of the
+    person sound, and the similarity the mean cosine of both. There is no rate without a recogniser.
+    """
+    similarities, wrong, total, spoken = [], 0, 0, []
+    for sentence in SENTENCES:
+        waveform = await _spoken(sentence, voice, calls)
+        embedding = await embedding_of(waveform, calls)
+        similarities.append(float(embedding @ held_back))
+        spoken.append(waveform)
+        if (text := await text_of(waveform, calls)) is not None:
             words = words_of(sentence)
-            wrong += 0 if text is None else Levenshtein.distance(words, words_of(text))
-            total += 0 if text is None else len(words)
-        wer = round(100 * wrong / total, 1) if total else None
-        loudness = float(np.sqrt(np.mean(np.square(np.concatenate(spoken)))))
-        return Verdict(float(np.mean(similarities)), wer, loudness)
+            wrong += Levenshtein.distance(words, words_of(text))
+            total += len(words)
+    wer = round(100 * wrong / total, 1) if total else None
+    loudness = float(np.sqrt(np.mean(np.square(np.concatenate(spoken)))))
+    return float(np.mean(similarities)), wer, loudness
 
-    async def _spoken(self, text: str, voice: StoredVoice) -> FloatArray:
-        by = likening()
-        speaking = Speaking(
-            text,
-            SynthesisOptions(voice=voice.shown.mix),
-            by,
-            self._calls,
-            Growth(CHUNK_FRAMES, CHUNK_FRAMES, 1.0),
-            inf,
-            Imitation.of(voice),
-        )
-        samples = np.concatenate([piece.samples async for piece in speaking.pieces()])
-        return await asyncio.to_thread(soxr.resample, samples, by.sample_rate, SAMPLE_RATE)
+
+async def _spoken(text: str, voice: StoredVoice, calls: Calls) -> FloatArray:
+    by, options = likening(), SynthesisOptions(voice=voice.shown.mix)
+    growth = Growth(CHUNK_FRAMES, CHUNK_FRAMES, 1.0)
+    speaking = Speaking(text, options, by, calls, growth, inf, Imitation.of(voice))
+    samples = np.concatenate([samples async for samples, _ in speaking.pieces()])
+    return await asyncio.to_thread(soxr.resample, samples, by.sample_rate, SAMPLE_RATE)
 
 
 async def latents_of(text: str, voice: StoredVoice, calls: Calls) -> FloatArray:

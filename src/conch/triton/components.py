@@ -88,7 +88,7 @@ class TritonComponents:
     async def call(self, call: Call) -> Outputs:
         """Call a component in a thread; a model that is not Conch's own has POST_PATIENCE_S."""
         loop = asyncio.get_running_loop()
-        is_own = self._hangs.watches(call.model)
+        is_own = call.model in self._hangs.components
         ends = call.sequence is not None and call.sequence.ends
         pool = self._post if not is_own else self._ends if ends else self._pool
         hung: ComponentAwayError | None = None

@@ -68,12 +68,10 @@ class EntryPoint:
         self._publisher = MetricsPublisher(args["model_name"], metrics, made.gauges)
         self._host = Host(made, runtime, self._components_for, lanes.audio)
         self._requests = Requests(args, self._host.start)
+        self.start = self._requests.start
         address = address_of(args["model_name"])
         self._relays = RelayServer(address, self._host.start, is_of_this_server)
         self._hangs.start()
-
-    def start(self, request: Any) -> None:
-        self._requests.start(request)
 
     def close(self) -> None:
         """Free ended streams, cancel what still runs, and stop all threads.

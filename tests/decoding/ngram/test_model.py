@@ -3,8 +3,10 @@
 import builtins
 import math
 import random
+from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_arpa import TINY
 
@@ -113,21 +115,31 @@ def test_the_model_that_ships_knows_english():
     assert score("i don't know") == pytest.approx(-8.39, abs=0.01)
 
 
-def test_words_one_by_one_score_as_in_a_sentence():
+def test_words_one_by_one_score_as_the_table_says():
     ngrams = read_ngrams(SHIPPED)
     model = NgramModel(ngram_lookup(ngrams), -12.0)
     choose = random.Random(0)
     common = [
         ngrams.words[index] for order in ngrams.orders[1:] for index in order.words[::9999, 0]
     ]
-    pool = [*common, *choose.sample(ngrams.words, 200), "qqxq"]
+    pool = [*common, *choose.sample(ngrams.words, 200)]
+    indices = {word: index for index, word in enumerate(ngrams.words)}
+    longest, by_length = len(ngrams.orders), defaultdict(list)
     for _ in range(100):
         sentence = [*choose.choices(pool, k=9), "</s>"]
         scores, context = [], model.start
         for word in sentence:
             score, context = model.after(context, word)
             scores.append(score)
-        assert scores == pytest.approx(model.word_scores(["<s>", *sentence])[1:])
+        assert model.score(sentence[:-1]) == pytest.approx(sum(scores))
+        read = [indices[word] for word in ("<s>", *sentence)]
+        for end, score in enumerate(scores, start=2):
+            window = read[max(0, end - longest) : end]
+            by_length[len(window)].append((window, score))
+    for items in by_length.values():
+        windows, found = zip(*items, strict=True)
+        assert found == pytest.approx(ngrams.log_probs_of(np.array(windows)), rel=1e-5)
+    assert model.after(context, "qqxq") == (-12.0, (-1,) * (longest - 1))
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):

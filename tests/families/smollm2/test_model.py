@@ -11,7 +11,7 @@ from neural import needs_weights, noise_share
 
 from conch.families.smollm2 import PACKAGE as SMOLLM2
 from conch.families.smollm2 import model as neural_model
-from conch.families.smollm2.model import NeuralLanguageModel, NeuralRescorerConfig, TextInContext
+from conch.families.smollm2.model import NeuralRescorer, NeuralRescorerConfig, TextInContext
 from conch.language import language_model_words
 from conch.scoring.error_rates import word_errors
 from conch.wire.errors import ConfigError
@@ -81,7 +81,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def model(folder):
-    return NeuralLanguageModel(config(model=str(folder)))
+    return NeuralRescorer(config(model=str(folder)))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def exact(tmp_path_factory):
     cache = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
-        yield NeuralLanguageModel(config(model=str(neural_model.smollm2_folder("float32"))))
+        yield NeuralRescorer(config(model=str(neural_model.smollm2_folder("float32"))))
     shutil.rmtree(cache)
 
 
@@ -108,7 +108,7 @@ def test_int8_chooses_texts_as_float32_does():
     with (Path(__file__).parent / "hypotheses.tsv").open() as lines:
         rows = list(csv.DictReader(lines, delimiter="\t"))
     exact = [float(row["lm_score"]) for row in rows]
-    quantized = score(NeuralLanguageModel(NeuralRescorerConfig()), *(row["text"] for row in rows))
+    quantized = score(NeuralRescorer(NeuralRescorerConfig()), *(row["text"] for row in rows))
     assert quantized != pytest.approx(exact, abs=0.01), "it is not int8"
 
     def errors(lm_scores, weights):
@@ -186,7 +186,7 @@ def test_spaces_around_texts_do_not_count(model):
 
 
 def test_only_the_last_words_of_a_context_count(folder, model):
-    short = NeuralLanguageModel(config(model=str(folder), max_context_tokens=4))
+    short = NeuralRescorer(config(model=str(folder), max_context_tokens=4))
     text = "and said so."
     long, tail, cut = score(short, (text, "He was there. He had wept"), (text, "He had wept"), text)
     assert long == pytest.approx(tail, abs=1e-3)
@@ -195,7 +195,7 @@ def test_only_the_last_words_of_a_context_count(folder, model):
     assert inside == pytest.approx(word, abs=1e-3)
     (nothing,) = score(short, (text, "antidisestablishmentarianism"))
     assert nothing == pytest.approx(cut, abs=1e-3)
-    without = NeuralLanguageModel(config(model=str(folder), max_context_tokens=0))
+    without = NeuralRescorer(config(model=str(folder), max_context_tokens=0))
     assert score(without, (text, "He had wept")) == pytest.approx(score(model, text), abs=1e-3)
 
 
@@ -210,9 +210,7 @@ def test_an_empty_text_has_the_score_of_the_end(model):
 
 def test_a_long_text_is_scored_in_windows_after_the_end_of_the_one_before(folder, model):
     long = " ".join(list(REFERENCES)[:4])
-    narrow = NeuralLanguageModel(
-        config(model=str(folder), max_batch_tokens=34, max_context_tokens=16)
-    )
+    narrow = NeuralRescorer(config(model=str(folder), max_batch_tokens=34, max_context_tokens=16))
     windows = list(narrow._windows(TextInContext(long)))
     tokens = model._encoded(long).tokens
     assert len(windows) == -(-len(tokens) // 17) > 2
@@ -227,10 +225,10 @@ def test_a_long_text_is_scored_in_windows_after_the_end_of_the_one_before(folder
 
 
 def test_another_start_token_gives_other_scores(folder, model):
-    chat = NeuralLanguageModel(config(model=str(folder), start_token="<|im_start|>"))
+    chat = NeuralRescorer(config(model=str(folder), start_token="<|im_start|>"))
     assert score(chat, "Yeah.") != score(model, "Yeah.")
     with pytest.raises(ConfigError, match=r"start_token .* must be in its vocabulary; is: '<s>'"):
-        NeuralLanguageModel(config(model=str(folder), start_token="<s>"))
+        NeuralRescorer(config(model=str(folder), start_token="<s>"))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +242,7 @@ def test_another_start_token_gives_other_scores(folder, model):
 )
 def test_a_parameter_that_cannot_work_is_named(changes, message):
     with pytest.raises(ConfigError, match=message):
-        NeuralLanguageModel(config(**changes))
+        NeuralRescorer(config(**changes))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +260,7 @@ def test_a_broken_folder_is_named(folder, tmp_path, name, content, message):
     (tmp_path / name).unlink()
     (tmp_path / name).write_text(content)
     with pytest.raises(ConfigError, match=message):
-        NeuralLanguageModel(config(model=str(tmp_path)))
+        NeuralRescorer(config(model=str(tmp_path)))
 
 
 def test_the_compute_type_says_how_the_shipped_weights_are_kept(monkeypatch, folder):
@@ -271,7 +269,7 @@ def test_the_compute_type_says_how_the_shipped_weights_are_kept(monkeypatch, fol
         neural_model, "smollm2_folder", lambda quantization: asked.append(quantization) or folder
     )
     for compute_type in ("auto", "int8_float32", "float32"):
-        NeuralLanguageModel(NeuralRescorerConfig(compute_type=compute_type))
+        NeuralRescorer(NeuralRescorerConfig(compute_type=compute_type))
     assert asked == ["int8", "int8_float32", "float32"]
 
 

@@ -11,7 +11,7 @@ gguf_toys = pytest.importorskip("gguf_toys", reason="gguf is not installed")
 from conch.families.smollm2 import GRAPH  # noqa: E402
 from conch.families.smollm2.gguf_model import convert_gguf  # noqa: E402
 from conch.families.smollm2.model import (  # noqa: E402
-    NeuralLanguageModel,
+    NeuralRescorer,
     NeuralRescorerConfig,
     TextInContext,
     TreeScorer,
@@ -110,9 +110,9 @@ def test_real_weights_score_as_products_in_float32_do():
         TextInContext("In 1912 there was none."),
         TextInContext(""),
     ]
-    model = NeuralLanguageModel(NeuralRescorerConfig())
+    model = NeuralRescorer(NeuralRescorerConfig())
     assert isinstance(model._generator, TreeScorer)
     folder = smollm2_folder("int8")
-    exact = NeuralLanguageModel(NeuralRescorerConfig(model=str(folder), compute_type="float32"))
+    exact = NeuralRescorer(NeuralRescorerConfig(model=str(folder), compute_type="float32"))
     assert not isinstance(exact._generator, TreeScorer)
     assert np.abs(np.subtract(model.score(texts), exact.score(texts))).mean() < 2

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from conch.component import Row
+from conch.component.parameters import NiceConfig
 from conch.families.speakers.components import EmbeddingComponent, SegmentationComponent
-from conch.families.speakers.weights import SHIFTS, SpeakersConfig, shifted
+from conch.families.speakers.weights import SHIFTS, shifted
 from conch.wire.errors import AudioError, ConfigError, InvalidRequestError
 
 WAVEFORM = np.random.default_rng(3).standard_normal(48_000).astype(np.float32) * 0.1
@@ -24,7 +25,7 @@ def config(segmentation_weights, embedding_weights, tmp_path_factory):
             ("campplus_cn_en_common.pt", _tensors(embedding_weights)),
         ):
             torch.save(weights, folder / name)
-        yield SpeakersConfig(model=str(folder), nice=0)
+        yield NiceConfig(model=str(folder), nice=0)
 
 
 def _tensors(weights):
@@ -110,7 +111,7 @@ def test_a_piece_outside_is_refused(config, span):
 
 def test_missing_weights_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ConfigError, match=r"weights of speakers .* does not exist"):
-        EmbeddingComponent(SpeakersConfig(model=str(tmp_path), nice=0))
+        EmbeddingComponent(NiceConfig(model=str(tmp_path), nice=0))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match="conch models get speakers"):
-        EmbeddingComponent(SpeakersConfig(nice=0))
+        EmbeddingComponent(NiceConfig(nice=0))

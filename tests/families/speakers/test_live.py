@@ -176,7 +176,7 @@ def frames_of(run: Run) -> Turn:
 
 def ended(runs: list[Run], pieces: list[EmbeddedPiece]) -> tuple[list[Turn], list[Turn]]:
     """Return the runs of a stream that has ended, and those of them with another voice."""
-    parts = relabelled(runs, pieces, is_line=False).parts
+    parts, _ = relabelled(runs, pieces, is_line=False)
     changed = [frames_of(run) for place, run in parts if run.voice != runs[place].voice]
     return joined_turns(frames_of(run) for _, run in parts), joined_turns(changed)
 

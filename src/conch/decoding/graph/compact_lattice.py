@@ -164,26 +164,20 @@ def compact_lattice(
 _Subset = dict[int, Weight]
 """States of the search's lattice, and the rest of the weights of the paths to them."""
 _Key = tuple[tuple[int, int, tuple[int, ...]], ...]
-_Spread = dict[int, _Subset]
-"""The states that each word leads to."""
 
 
-def _spread(raw: "_Raw", subset: _Subset) -> tuple[_Spread, Weight | None]:
-    """Return the states that words lead to, and the weight of an end without a word."""
-    targets: _Spread = defaultdict(dict)
+def _spread(raw: "_Raw", subset: _Subset) -> tuple[dict[int, _Subset], Weight | None]:
+    """Return the states that each word leads to, and the weight of an end without a word."""
+    targets: dict[int, _Subset] = defaultdict(dict)
     final: Weight | None = None
     for state, begun in subset.items():
         steps, end = raw.steps(state)
         for word, target, weight in steps:
-            _keep_best(targets[word], target, begun.then(weight))
+            onward = begun.then(weight)
+            targets[word][target] = min(targets[word].get(target, onward), onward)
         if end is not None and (final is None or begun.then(end) < final):
             final = begun.then(end)
     return targets, final
-
-
-def _keep_best(best: _Subset, state: int, weight: Weight) -> None:
-    if state not in best or weight < best[state]:
-        best[state] = weight
 
 
 def _common(weights: Sequence[Weight]) -> Weight:
@@ -227,8 +221,10 @@ class _Raw:
         acoustic_scale: float,
         beam: float,
     ) -> None:
-        sources, targets = paths.sources, paths.arcs["target"].astype(np.int64)
-        self._order = _topological(len(paths.finals), sources.tolist(), targets.tolist())
+        sorter = TopologicalSorter[int]({state: () for state in range(len(paths.finals))})
+        for source, target in zip(paths.sources, paths.arcs["target"], strict=True):
+            sorter.add(int(target), int(source))
+        self._order = [*sorter.static_order()]
         self._arcs: list[list[tuple[int, int, Weight]]] = [[] for _ in self._order]
         """Word, target and weight of each arc, by state."""
         self._finals = paths.finals.astype(np.float64).tolist()
@@ -294,10 +290,3 @@ class _Raw:
                 end = begun.then(Weight(self._finals[state], self._finals[state], 0.0, ()))
                 final = end if final is None else min(final, end)
         return [(*key, weight) for key, weight in words.items()], final
-
-
-def _topological(count: int, sources: Sequence[int], targets: Sequence[int]) -> list[int]:
-    sorter = TopologicalSorter[int]({state: () for state in range(count)})
-    for source, target in zip(sources, targets, strict=True):
-        sorter.add(target, source)
-    return [*sorter.static_order()]

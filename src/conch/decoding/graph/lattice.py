@@ -4,7 +4,7 @@ kaldi-decoder's own lattice decoder has no limit on active tokens, and takes min
 of noise; this one keeps to `max_active`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -34,15 +34,12 @@ class LatticePath:
 
     def frame_costs(self) -> list[float]:
         """Return what the graph and the frame cost for each label."""
-        return path_costs((arc.olabel, float(arc.weight.value)) for arc in _path_arcs(self.fst))
-
-
-def _path_arcs(path: Any) -> Iterator[Any]:
-    arcs = kaldifst.ArcIterator(path, path.start)
-    while not arcs.done:
-        arc = arcs.value
-        yield arc
-        arcs = kaldifst.ArcIterator(path, arc.nextstate)
+        arcs, pairs = kaldifst.ArcIterator(self.fst, self.fst.start), []
+        while not arcs.done:
+            arc = arcs.value
+            pairs.append((arc.olabel, float(arc.weight.value)))
+            arcs = kaldifst.ArcIterator(self.fst, arc.nextstate)
+        return path_costs(pairs)
 
 
 def path_costs(arcs: Iterable[tuple[int, float]]) -> list[float]:
@@ -127,7 +124,8 @@ class WordLattice:
         transducer = _loaded(self.paths, output_is_word=False)
         kaldifst.arcsort(transducer, "ilabel")
         paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(self.words, nbest))
-        aligned = [_aligned(transducer, _sequence(path)[0]) for path in paths]
+        sequences = [kaldifst.get_linear_symbol_sequence(path)[1] for path in paths]
+        aligned = [_aligned(transducer, words) for words in sequences]
         return sorted(aligned, key=lambda item: item.cost)
 
 
@@ -236,12 +234,14 @@ def _links(
     ahead = finals  # cost of the best path from each token of the frame to the end
     for number in range(len(frames) - 1, -1, -1):
         frame = frames[number]
-        within = _epsilon_links(fst, frame)
+        # Those without input leave states of this frame, the others tokens of the one before.
+        own_sources = np.searchsorted(frame.states, frame.epsilon_sources)
+        within = _links_to(fst, frame, frame.epsilons, own_sources)
         ahead = _closed_backward(within, ahead)
         parts.append(within.kept(frame.costs, ahead, limit, offsets[number], offsets[number]))
         if number:
             before = frames[number - 1]
-            between = _emitting_links(fst, frame, costs[number - 1])
+            between = _links_to(fst, frame, frame.emitting, frame.sources, costs[number - 1])
             parts.append(
                 between.kept(before.costs, ahead, limit, offsets[number - 1], offsets[number])
             )
@@ -256,22 +256,13 @@ def _offsets(frames: list[_Frame]) -> IntArray:
     return np.cumsum([0, *(len(frame.states) for frame in frames[:-1])])
 
 
-def _epsilon_links(fst: FstFile, frame: _Frame) -> _Links:
-    return _Links(
-        sources=np.searchsorted(frame.states, frame.epsilon_sources),
-        targets=np.searchsorted(frame.states, fst.arcs["target"][frame.epsilons]),
-        arcs=frame.epsilons,
-        weights=fst.arcs["cost"][frame.epsilons].astype(np.float64),
-    )
-
-
-def _emitting_links(fst: FstFile, frame: _Frame, costs: DoubleArray) -> _Links:
-    return _Links(
-        sources=frame.sources,
-        targets=np.searchsorted(frame.states, fst.arcs["target"][frame.emitting]),
-        arcs=frame.emitting,
-        weights=fst.arcs["cost"][frame.emitting] + costs[fst.arcs["ilabel"][frame.emitting] - 1],
-    )
+def _links_to(
+    fst: FstFile, frame: _Frame, arcs: IntArray, sources: IntArray, costs: DoubleArray | None = None
+) -> _Links:
+    weights = fst.arcs["cost"][arcs].astype(np.float64)
+    if costs is not None:
+        weights += costs[fst.arcs["ilabel"][arcs] - 1]
+    return _Links(sources, np.searchsorted(frame.states, fst.arcs["target"][arcs]), arcs, weights)
 
 
 def _closed_backward(links: _Links, ahead: DoubleArray) -> DoubleArray:
@@ -328,13 +319,8 @@ def _loaded(lattice: FstArrays, *, output_is_word: bool) -> Any:
 def _aligned(transducer: Any, words: list[int]) -> LatticePath:
     linear = kaldifst.make_linear_acceptor(words)
     best = kaldifst.shortest_path(kaldifst.compose(linear, transducer))
-    _, labels, cost = _sequence(best)
-    return LatticePath(tuple(words), tuple(labels), cost, best)
-
-
-def _sequence(path: Any) -> tuple[list[int], list[int], float]:
-    _, inputs, outputs, weight = kaldifst.get_linear_symbol_sequence(path)
-    return inputs, outputs, float(weight.value)
+    _, _, labels, weight = kaldifst.get_linear_symbol_sequence(best)
+    return LatticePath(tuple(words), tuple(labels), float(weight.value), best)
 
 
 def _ranges(first: NDArray[Any], counts: NDArray[Any]) -> tuple[IntArray, IntArray]:

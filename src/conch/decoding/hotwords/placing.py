@@ -80,26 +80,6 @@ def beam_reading(
     return replace(reading, lm_weight=options.lm_weight, word_bonus=options.word_bonus)
 
 
-class HotwordRewrite(NamedTuple):
-    """The words of a hypothesis with hotwords, and the changes of its scores."""
-
-    words: tuple[AlignedWord, ...]
-    am_score: float
-    lm_score: float
-    """Change of the language model's score, unweighted, without bonus."""
-    score: float
-
-    def of(self, item: CtcHypothesis) -> CtcHypothesis:
-        """Return the hypothesis with these words, and its scores changed."""
-        return CtcHypothesis(
-            joined_text(word.text for word in self.words),
-            self.words,
-            item.score + self.score,
-            item.am_score + self.am_score,
-            item.lm_score + self.lm_score,
-        )
-
-
 class Alignment(NamedTuple):
     """The best path that writes some units."""
 
@@ -153,32 +133,37 @@ class HotwordFinder:
         self._frames = [np.concatenate(self._frames)] if len(self._frames) > 1 else self._frames
         return self._frames[0]
 
-    def rewrite(self, reading: Reading) -> HotwordRewrite:
-        """Return a hypothesis of the frames so far with the hotwords that beat its words."""
+    def rewrite(self, item: CtcHypothesis, reading: Reading) -> CtcHypothesis:
+        """Return a hypothesis of the frames so far with the hotwords that beat its words.
+
+        Its `lm_score` changes unweighted, without bonus.
+        """
         chosen: list[_Candidate] = []
         if len(self.frames):
-            for item in sorted(self._candidates(reading), key=lambda item: -item.gain):
-                if all(item.is_apart(other) for other in chosen):
-                    chosen.append(item)
+            for one in sorted(self._candidates(reading), key=lambda one: -one.gain):
+                if all(one.is_apart(other) for other in chosen):
+                    chosen.append(one)
         words: list[AlignedWord] = []
-        am_score = lm_score = gain = 0.0
+        score, am_score, lm_score = item.score, item.am_score, item.lm_score
         after_last = 0
-        for item in sorted(chosen, key=lambda item: (item.first, item.last)):
-            replaced = reading.words[item.first : item.last]
-            words += reading.words[after_last : item.first]
-            after_last = item.last
-            written = self._trie.phrases[item.phrase].split()
+        for one in sorted(chosen, key=lambda one: (one.first, one.last)):
+            replaced = reading.words[one.first : one.last]
+            words += reading.words[after_last : one.first]
+            after_last = one.last
+            written = self._trie.phrases[one.phrase].split()
             if [word.text for word in replaced] == written:
                 words += replaced
                 continue
-            words += self._written(item)
-            frames = slice(*reading.window(item.first, item.last))
-            am_score += item.am_score - float(reading.am_scores[frames].sum())
-            gain += item.gain
+            words += self._written(one)
+            frames = slice(*reading.window(one.first, one.last))
+            am_score += one.am_score - float(reading.am_scores[frames].sum())
+            score += one.gain
             if reading.lm_weight:
                 before = float(reading.lm_scores[frames].sum()) - reading.word_bonus * len(replaced)
                 lm_score += UNKNOWN * len(written) - before / reading.lm_weight
-        return HotwordRewrite((*words, *reading.words[after_last:]), am_score, lm_score, gain)
+        words += reading.words[after_last:]
+        text = joined_text(word.text for word in words)
+        return CtcHypothesis(text, tuple(words), score, am_score, lm_score)
 
     def _written(self, item: _Candidate) -> tuple[AlignedWord, ...]:
         spelling = self._trie.spellings[item.phrase]
@@ -213,14 +198,10 @@ class HotwordFinder:
         """Return the best alignment of a phrase with a space on either side."""
         key = phrase, start, end, end == len(self.frames)
         if key not in self._alignments:
-            frames, units, space = (
-                self.frames[start:end],
-                self._trie.spellings[phrase],
-                self._trie.space,
-            )
+            units, space = self._trie.spellings[phrase], self._trie.space
             # An utterance may begin and end without a space.
             self._alignments[key] = best_alignment(
-                frames,
+                self.frames[start:end],
                 units if space is None else (space, *units, space),
                 may_skip_first=space is not None and start == 0,
                 may_skip_last=space is not None and end == len(self.frames),

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.cache import Arrays, cached_arrays, digest_of
-from conch.component import DoubleArray
 from conch.component.parameters import existing
 from conch.decoding.ngram.files import read_ngrams
-from conch.decoding.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, rows_of
+from conch.decoding.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable
 from conch.packaged import install
 from conch.wire.errors import ConfigError
 
@@ -79,23 +78,11 @@ class NgramModel:
         return self._ids
 
     def score(self, words: Sequence[str]) -> float:
-        return float(self.word_scores([SENTENCE_START, *words, SENTENCE_END])[1:].sum())
-
-    def word_scores(self, words: Sequence[str]) -> DoubleArray:
-        """Return float64 `[N]`: natural log probabilities of words, each after those before it."""
-        ids = np.array([self._ids.get(word, -1) for word in words], np.int64)
-        scores = np.where(ids < 0, self.oov_log_prob, self._log_probs[0][ids].astype(np.float64))
-        # The n-gram of one order that ends at each word: where it stands, -1 where there is none.
-        rows = ids
-        for keys, log_probs, backoffs in zip(
-            self._keys, self._log_probs[1:], self._backoffs, strict=True
-        ):
-            history = np.concatenate([[-1], rows[:-1]])
-            rows = np.where(history < 0, -1, rows_of(keys, history * len(self._ids) + ids))
-            rows[ids < 0] = -1
-            backed_off = scores + np.where((history < 0) | (ids < 0), 0.0, backoffs[history])
-            scores = np.where(rows < 0, backed_off, log_probs[rows])
-        return scores
+        total, context = 0.0, self.start
+        for word in (*words, SENTENCE_END):
+            log_prob, context = self.after(context, word)
+            total += log_prob
+        return total
 
     def after(self, context: Context, word: str) -> tuple[float, Context]:
         """Return the natural log probability of a word, and where it leads.

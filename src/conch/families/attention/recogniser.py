@@ -170,7 +170,6 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
     async def text_scores(
         self, calls: Calls, encoded: EncodedFrames, texts: list[str], options: RecognitionOptions
     ) -> list[float]:
-        """Return the log probability of each text by the decoder."""
         inputs = {**encoded.inputs, "texts": bytes_array(texts)}
         outputs = await calls(self.decoder, inputs, ("text_scores",), _parameters(options))
         return [float(score) for score in outputs["text_scores"].numpy()]

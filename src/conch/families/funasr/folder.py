@@ -310,8 +310,10 @@ def _front_end(
                 f"it lacks {' and '.join(lacking)}: how features are made is there, or in the "
                 f"metadata of {network.name} as neg_mean and inv_stddev, which has none"
             )
-        conf = _config(folder / CONFIG)
-        front = conf["frontend_conf"]
+        conf = read_yaml(folder / CONFIG)
+        front = conf.get("frontend_conf")
+        if not isinstance(front, dict):
+            raise UnfitModelError(f"its {CONFIG} has no frontend_conf")
         for key, wanted in _FRONT_END.items():
             if front.get(key, wanted) != wanted:
                 raise UnfitModelError(
@@ -335,13 +337,6 @@ def _front_end(
     return LowRateFeatures(
         num_mels=num_mels, window=window, shift=shift, neg_mean=means[0], inv_stddev=means[1]
     ), conf
-
-
-def _config(path: Path) -> dict[str, Any]:
-    config = read_yaml(path)
-    if not isinstance(config.get("frontend_conf"), dict):
-        raise UnfitModelError(f"its {path.name} has no frontend_conf")
-    return config
 
 
 def _number(conf: Any, key: str, default: int, least: int = 0) -> int:

@@ -110,10 +110,6 @@ class OnlineStream:
         frames = max(0, CHUNK * self._chunks - RIGHT)
         return self._samples / SAMPLE_RATE - frames * self._networks.frame_s
 
-    @property
-    def held_bytes(self) -> int:
-        return sum(item.nbytes for item in (*self.caches, self._before, self._encoding))
-
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them."""
         self._samples += len(waveform)

@@ -64,8 +64,6 @@ class SenseVoiceRecogniser(_OneCall):
 
 
 class OnlineFirstPass(SearchFirstPass):
-    """Units and words of one live stream by an online Paraformer."""
-
     encoder, decoder = LIVE
     frames = UNITS
 

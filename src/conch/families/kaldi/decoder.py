@@ -37,8 +37,6 @@ _TEXTS = (".conf", ".txt", ".int")
 
 
 class Alternative(NamedTuple):
-    """A text of a stretch of audio."""
-
     words: tuple[AlignedWord, ...] = ()
     score: float = 0.0
 
@@ -130,7 +128,7 @@ class KaldiUtterance:
         return joined(self._parts, 1)[0].text
 
 
-class KaldiSearcher:
+class KaldiDecoder:
     """Searches waveforms with a model, several at the same time."""
 
     def __init__(self, config: KaldiDecoderConfig) -> None:
@@ -151,6 +149,9 @@ class KaldiSearcher:
             except Exception as error:  # Vosk raises nothing more special
                 raise ConfigError(f"Vosk cannot load {config.model}: {error}") from None
         self._pool = ThreadPoolExecutor(config.threads, thread_name_prefix="vosk")
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        return searched(self, rows, lambda row: row.segment(MAX_SEGMENT_S))
 
     def new_search(self, parameters: Mapping[str, Any]) -> KaldiUtterance:
         count = nbest_count(parameters)
@@ -188,14 +189,6 @@ class KaldiSearcher:
 
     def outputs(self, hypotheses: Sequence[CtcHypothesis]) -> Outputs:
         return outputs_of(hypotheses, FRAME_S)
-
-
-class KaldiDecoder:
-    def __init__(self, config: KaldiDecoderConfig) -> None:
-        self._searcher = KaldiSearcher(config)
-
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        return searched(self._searcher, rows, lambda row: row.segment(MAX_SEGMENT_S))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

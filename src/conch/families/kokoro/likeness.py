@@ -11,12 +11,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row, RowByRow, bytes_array, unit
+from conch.component.parameters import NiceConfig
 from conch.component.pitch import median_pitch
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.components import TIMBRE, TIMBRE_ROW, mixed, opened_styles
 from conch.families.speakers import MAX_PIECE_S
 from conch.families.speakers.components import EmbeddingComponent
-from conch.families.speakers.weights import SpeakersConfig
 from conch.wire.errors import AudioError, InvalidRequestError
 
 LEAST_S, MOST_S = 3.0, 20.0
@@ -40,7 +40,7 @@ voices that may be in it at any pitch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoiceStyleConfig(SpeakersConfig):
+class VoiceStyleConfig(NiceConfig):
     kokoro: str = ""
     """Folder with Kokoro; empty for the fetched one."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import tokenizers
 from tokenizers import decoders
 
-from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
+from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row, count_of
 from conch.component.in_flight import InFlight, Reason, Search
 from conch.component.parameters import be_nice
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
@@ -242,8 +242,8 @@ class DecoderComponent:
         _check_language(row)
         return _DecodeRequest(
             hidden[:num_frames],
-            row.count("beam_size", 5, MAX_BEAM),
-            row.count("nbest", 1, MAX_BEAM),
+            count_of(row.parameters, "beam_size", 5, MAX_BEAM),
+            count_of(row.parameters, "nbest", 1, MAX_BEAM),
             bool(row.parameters.get("align", False)),
             self._ids(str(row.parameters["said"])) if "said" in row.parameters else None,
             self.tokens.encode(str(row.parameters.get("draft", ""))[:_MOST_DRAFTED]),

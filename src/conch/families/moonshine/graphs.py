@@ -6,7 +6,7 @@ Matrices are int8 with a scale for each output, or float32 in exact graphs. The 
 Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -65,20 +65,13 @@ class _Graph(Graph):
         """Normalise each frame; there is no bias."""
         return self.op("LayerNormalization", value, self.array(weight), axis=-1, epsilon=_EPSILON)
 
-    def rotary(self, longest: int) -> tuple[str, str]:
-        turns = 10000.0 ** (-np.arange(0, ROTATED, 2) / ROTATED)
-        angles = np.arange(longest)[:, None] * turns
-        return self.array(np.cos(angles).astype(np.float32)), self.array(
-            np.sin(angles).astype(np.float32)
-        )
-
     def queries_keys_values(
         self,
         value: str,
         weights: Weights,
         layer: str,
         position: str,
-        rotary: tuple[str, str],
+        rotary: Sequence[str],
         linear: Callable[[str, FloatArray], str],
     ) -> list[str]:
         """Add the projections of self-attention, with positions in queries and keys."""
@@ -86,17 +79,7 @@ class _Graph(Graph):
             [weights[f"{layer}self_attn.{name}_proj"] for name in "qkv"], axis=1
         )
         queries, keys, values = self.ops(3, "Split", linear(value, joined), axis=-1, num_outputs=3)
-        turned = (
-            self.op(
-                "RotaryEmbedding",
-                *(item, position, *rotary),
-                domain=MICROSOFT,
-                interleaved=1,
-                num_heads=HEADS,
-                rotary_embedding_dim=ROTATED,
-            )
-            for item in (queries, keys)
-        )
+        turned = (self.turned(item, position, rotary, ROTATED, HEADS) for item in (queries, keys))
         return [*turned, values]
 
 
@@ -119,7 +102,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         kernel = [graph.array(weights[f"{name}.{part}"]) for part in ("weight", "bias")]
         value = graph.gelu(graph.op("Conv", value, *kernel, strides=[stride]))
     value = graph.op("Transpose", value, perm=[0, 2, 1])
-    rotary, start = graph.rotary(ENCODER_POSITIONS), graph.ints(0)
+    rotary, start = graph.rotary(ENCODER_POSITIONS, ROTATED, 10_000.0), graph.ints(0)
     for number in range(_num_layers(weights)):
         layer = f"layers.{number}."
         normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
@@ -191,7 +174,7 @@ def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelP
     each = [_Segment(graph, number, size) for number in range(segments)]
     embeddings = weights["embed_tokens.weight"]
     value = graph.rows(embeddings, ids)
-    rotary = graph.rotary(MAX_TOKENS)
+    rotary = graph.rotary(MAX_TOKENS, ROTATED, 10_000.0)
     in_heads, as_tokens = graph.ints(1, -1, HEADS, size // HEADS), graph.ints(1, -1, size)
 
     def apart(value: str, axis: int) -> list[str]:
@@ -264,14 +247,9 @@ class _Segment:
 
     def self_attention(self, layer: int, queries: str, keys: str, values: str) -> str:
         graph, number = self._graph, self._number
-        past = [
-            graph.op(
-                "Gather",
-                self._takes(f"past_{name}.{layer}", "rows before", "positions"),
-                self._parents,
-            )
-            for name in ("keys", "values")
-        ]
+        shape = (f"rows before {number}", HEADS, f"positions {number}", self._head)
+        names = (f"past_{name}.{layer}.{number}" for name in ("keys", "values"))
+        past = [graph.op("Gather", graph.takes(name, *shape), self._parents) for name in names]
         # A segment that is not there has no rows: with allowzero, 0 is no "as before".
         rows = [
             graph.op("Reshape", item, self._shape, allowzero=1) for item in (queries, keys, values)
@@ -311,10 +289,6 @@ class _Segment:
         self._graph.gives(
             attention, f"attention.{number}", 1, f"tokens {number}", f"frames {number}"
         )
-
-    def _takes(self, name: str, rows: str, positions: str) -> str:
-        shape = (f"{rows} {self._number}", HEADS, f"{positions} {self._number}", self._head)
-        return self._graph.takes(f"{name}.{self._number}", *shape)
 
 
 def _num_layers(weights: Weights) -> int:

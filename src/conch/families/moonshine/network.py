@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +11,9 @@ import numpy as np
 import onnxruntime
 from onnxruntime import OrtValue
 
-from conch.component import Array, FloatArray, IntArray, Outputs, Row, RowByRow
+from conch.component import FloatArray, IntArray, Outputs, Row, RowByRow
 from conch.component.onnx import open_network
-from conch.component.parameters import DeviceConfig, be_nice
+from conch.component.parameters import NiceConfig, be_nice
 from conch.families.moonshine import STEP_FILES
 from conch.families.moonshine.weights import moonshine_folder
 from conch.wire.errors import ConfigError
@@ -29,11 +30,7 @@ MAX_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoonshineConfig(DeviceConfig):
-    nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
-    streams get a busy CPU first."""
-
+class MoonshineConfig(NiceConfig):
     def __post_init__(self) -> None:
         if self.device != "cpu":
             raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
@@ -52,26 +49,18 @@ class Advance(NamedTuple):
     """float32 `[rows, tokens, frames]`: mean cross-attention of the upper layers."""
 
 
-class MoonshineEncoder:
-    def __init__(self, folder: Path, threads: int) -> None:
-        self._session = _opened(folder / "encoder.onnx", threads)
-
-    def __call__(self, waveform: FloatArray) -> FloatArray:
-        """Return hidden states float32 `[frames, size]` of float32 `[samples]`, 16 kHz."""
-        filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
-        [hidden] = self._session.run(None, {"waveform": filled[None]})
-        return np.asarray(hidden[0])
-
-
 class EncoderComponent(RowByRow):
     """Turns waveforms of at most 30 s into hidden states, one after the other."""
 
     def __init__(self, config: MoonshineConfig) -> None:
         be_nice(config.nice)
-        self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
+        folder = moonshine_folder(config.model)
+        self._session = _opened(folder / "encoder.onnx", config.threads)
 
     def answer(self, row: Row, /) -> Outputs:
-        hidden = self._encode(row.segment(MAX_S))
+        waveform = row.segment(MAX_S)
+        filled = np.pad(waveform, (0, max(0, LEAST_SAMPLES - len(waveform))))
+        [hidden] = self._session.run(None, {"waveform": filled[None]})[0]
         return {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}
 
 
@@ -88,7 +77,7 @@ class MoonshineDecoder:
 
     def begin(self, hidden: FloatArray) -> "Hypotheses":
         """Return one hypothesis without tokens, of hidden states float32 `[frames, size]`."""
-        inputs = {"hidden": OrtValue.ortvalue_from_numpy(np.ascontiguousarray(hidden[None]))}
+        inputs = {"hidden": _value(np.ascontiguousarray(hidden[None]))}
         cross = self._cross.run_with_ort_values(self._cross_names, inputs)
         return Hypotheses(cross, self._steps[0].no_past)
 
@@ -122,8 +111,7 @@ class Hypotheses:
             self.past = self._no_past
             return
         self.past = [
-            OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value.numpy()[:, :, :length]))
-            for value in self.past
+            _value(np.ascontiguousarray(value.numpy()[:, :, :length])) for value in self.past
         ]
 
 
@@ -152,11 +140,11 @@ class _Steps:
 
     def __init__(self, session: onnxruntime.InferenceSession, most: int) -> None:
         self._session, self.most = session, most
-        names = [item.name for item in session.get_inputs()]
-        self._cross_names, self._past_names = (
-            [_of(number, names, prefix) for number in range(most)] for prefix in ("cross_", "past_")
-        )
         given = {item.name: item.shape for item in session.get_inputs()}
+        self._cross_names, self._past_names = (
+            [_of(number, [*given], prefix) for number in range(most)]
+            for prefix in ("cross_", "past_")
+        )
         _, heads, _, head = given[self._past_names[0][0]]
         self.size = heads * head
         self.no_past = [_value(np.zeros((1, heads, 0, head), np.float32))] * len(
@@ -169,19 +157,12 @@ class _Steps:
             *(name for at, names in enumerate(present) for name in (f"attention.{at}", *names)),
         ]
         """Names of outputs: those of all tokens, then those of each segment."""
-        absent_cross = {
-            name: _value(
-                np.zeros([size if isinstance(size, int) else 1 for size in shape], np.float32)
-            )
-            for name, shape in given.items()
-            if name.startswith("cross_")
-        }
-        absent_past = dict.fromkeys(chain(*self._past_names), self.no_past[0])
-        absent = {
-            **{f"shape.{at}": _ints(0, 1, self.size) for at in range(most)},
-            **{f"parents.{at}": _ints() for at in range(most)},
-        }
-        self._absent = absent_cross | absent_past | absent
+        self._absent = dict.fromkeys(chain(*self._past_names), self.no_past[0])
+        for name in chain(*self._cross_names):
+            shape = [size if isinstance(size, int) else 1 for size in given[name]]
+            self._absent[name] = _value(np.zeros(shape, np.float32))
+        for at in range(most):
+            self._absent |= {f"shape.{at}": _ints(0, 1, self.size), f"parents.{at}": _ints()}
 
     def __call__(self, steps: Sequence[DecoderStep]) -> list[tuple[Advance, Sequence[OrtValue]]]:
         """Return the results of the steps of at most `most` segments, and their new pasts."""
@@ -238,9 +219,5 @@ def _ints(*values: Any) -> OrtValue:
     return _value(np.array(values, np.int64))
 
 
-def _value(array: Array) -> OrtValue:
-    return OrtValue.ortvalue_from_numpy(array)
-
-
-def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    return open_network("graph of Moonshine", path, threads)
+_value = OrtValue.ortvalue_from_numpy
+_opened = partial(open_network, "graph of Moonshine")

@@ -141,7 +141,7 @@ def greedy_search(
     while True:
         verified = 0
         for position, drafted in enumerate([*tried, None], len(given) - 1):
-            chosen = _best(text, _at(advance, position))
+            chosen = _best(text, advance, position)
             if chosen.id == END or chosen.length == most:
                 return Searched([chosen], wanted_nothing)
             if chosen.id != drafted:
@@ -164,9 +164,10 @@ def _next(draft: Sequence[int], at: int, chosen: int) -> int:
     return 1 + min(same, key=lambda index: abs(index - at), default=at)
 
 
-def _best(before: Token | None, advance: Advance) -> Token:
+def _best(before: Token | None, advance: Advance, position: int) -> Token:
     """Return the most probable continuation, which makes no empty text."""
-    return next(token for _, token in _continued([before], advance, 0) if before or token.id != END)
+    continued = _continued([before], advance, 0, position)
+    return next(token for _, token in continued if before or token.id != END)
 
 
 def _first_of_three(text: Token, run: int) -> int:
@@ -187,25 +188,15 @@ def _wanted_nothing(advance: Advance) -> float | None:
     return float(advance.best_log_probs[0, 0, 0]) if advance.best_ids[0, 0, 0] == END else None
 
 
-def _at(advance: Advance, position: int) -> Advance:
-    here = slice(position, position + 1)
-    return Advance(
-        advance.best_log_probs[:, here],
-        advance.best_ids[:, here],
-        advance.target_log_probs[:, here],
-        advance.attention[:, here],
-    )
-
-
 def _continued(
-    alive: Sequence[Token | None], advance: Advance, no_repeat: int
+    alive: Sequence[Token | None], advance: Advance, no_repeat: int, at: int = -1
 ) -> list[tuple[int, Token]]:
-    """Return the continuations of hypotheses with their rows, the most probable first."""
+    """Return what follows a token of hypotheses, with their rows, the most probable first."""
     continued = []
     for row, before in enumerate(alive):
         banned = _repeating(before, no_repeat) if before and no_repeat else ()
-        attention = advance.attention[row, -1]
-        best = advance.best_log_probs[row, -1].tolist(), advance.best_ids[row, -1].tolist()
+        attention = advance.attention[row, at]
+        best = advance.best_log_probs[row, at].tolist(), advance.best_ids[row, at].tolist()
         for log_prob, item in zip(*best, strict=True):
             if item not in banned:
                 continued.append((row, _after(before, item, log_prob, attention)))

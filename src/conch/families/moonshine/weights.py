@@ -1,7 +1,6 @@
 """Moonshine's weights: a check of their folder, and the graphs that Conch makes of them."""
 
 import hashlib
-import logging
 import re
 import shutil
 from collections.abc import Mapping
@@ -21,8 +20,6 @@ from conch.wire.errors import ConfigError
 
 if TYPE_CHECKING:
     import onnx
-
-logger = logging.getLogger(__name__)
 
 MODELS = "models/base-en"
 ENCODER, DECODER, TOKENIZER_FILE = FILES
@@ -61,14 +58,12 @@ def moonshine_folder(model: str) -> Path:
         tokenizer = packaged(TOKENIZER, "assets", {TOKENIZER_FILE: sums[TOKENIZER_FILE]})
 
     def make(path: Path) -> None:
-        # A warning, as what is below that level does not reach the server's log.
-        logger.warning("making the graphs of Moonshine in %s, once: it takes some 8 s", path.name)
         write_graphs(folder, path)
         shutil.copy(tokenizer / TOKENIZER_FILE, path)
 
     files = " ".join(sums[name] for name in FILES)
     digest = hashlib.sha256(files.encode()).hexdigest()[:16]
-    return cached_folder(f"moonshine-{digest}-{_REVISION}", "Moonshine", make)
+    return cached_folder(f"moonshine-{digest}-{_REVISION}", "the graphs of Moonshine", make)
 
 
 def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:

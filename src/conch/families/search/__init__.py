@@ -65,15 +65,12 @@ def live_hypotheses(name: str, outputs: tuple[TensorInfo, ...]) -> tuple[TensorI
 
 def frames(name: str, *, is_live: bool = False) -> tuple[TensorInfo, ...]:
     """Return the inputs of a decoder: an encoder's output `name` and its length."""
+    meaning = lens = "as the encoder returned it"
     if is_live:
-        lens = "number of frames; with 0 the width is free"
-        return (
-            TensorInfo(name, "FP32", (-1, -1), "the next frames, or none"),
-            TensorInfo(f"{name}_lens", "INT32", (1,), lens),
-        )
+        meaning, lens = "the next frames, or none", "number of frames; with 0 the width is free"
     return (
-        TensorInfo(name, "FP32", (-1, -1), "as the encoder returned it"),
-        TensorInfo(f"{name}_lens", "INT32", (1,), "as the encoder returned it"),
+        TensorInfo(name, "FP32", (-1, -1), meaning),
+        TensorInfo(f"{name}_lens", "INT32", (1,), lens),
     )
 
 

@@ -41,15 +41,6 @@ STEPS_AGAIN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _EncodedStep:
-    """A step that is encoded, and not searched yet."""
-
-    waveform: Array
-    encoded: "_Encoded"
-    position: ChunkPosition
-
-
-@dataclass(frozen=True, slots=True)
 class _Encoded:
     frames: EncodedFrames
     speech: SpeechProbs | None
@@ -99,7 +90,8 @@ class SearchFirstPass(FirstPass):
         """Id of the stream in encoder and search."""
         self._called: float | None = None
         """Time of the components' last call, on the monotonic clock; None if they keep no state."""
-        self._step: _EncodedStep | None = None
+        self._step: tuple[Array, _Encoded, ChunkPosition] | None = None
+        """A step that is encoded, and not searched yet."""
         self._behind_s = 0.0
         """Seconds of audio before the open utterance whose frames come with it."""
         self._leaving: set[asyncio.Task[None]] = set()
@@ -133,7 +125,7 @@ class SearchFirstPass(FirstPass):
                 raise
             utterance, position = await self._begin_again(utterance, calls, ends=ends)
             encoded = await encode(position)
-        self._step = _EncodedStep(waveform, encoded, position)
+        self._step = waveform, encoded, position
         return utterance, encoded.speech
 
     async def read(
@@ -141,7 +133,7 @@ class SearchFirstPass(FirstPass):
     ) -> tuple[LiveUtterance, Decoded]:
         step, self._step = self._step, None
         assert step is not None, "a step is heard before it is read"
-        position, encoded = step.position, step.encoded
+        waveform, encoded, position = step
         if self._keeps_frames:
             utterance = self._with_frames(utterance, encoded)
         try:
@@ -150,7 +142,7 @@ class SearchFirstPass(FirstPass):
             if position.starts:
                 raise
             utterance, position = await self._begin_again(utterance, calls, ends=position.ends)
-            encoded = await self._encode_step(calls, step.waveform, position)
+            encoded = await self._encode_step(calls, waveform, position)
             result = await self._search(encoded.frames, position, calls, utterance, is_over=is_over)
         if is_over:
             self._behind_s = encoded.behind_s

@@ -202,9 +202,7 @@ class EncoderGraph:
             return [out for item in features for out in self.encode([item])]
         lens = [len(item) for item in features]
         padding = 0.0 if self.encoder.is_normalised else PADDING
-        x = np.full((len(features), max(lens), self.encoder.num_mels), padding, np.float32)
-        for row, item in enumerate(features):
-            x[row, : len(item)] = item
+        x = _padded(features, max(lens), padding)
         feed: dict[str, Array] = {self._inputs[0]: self._arranged(x)}
         for other in self.encoder.header.inputs[1:]:
             is_mask = len(other.dims) > 1
@@ -222,12 +220,8 @@ class EncoderGraph:
 
     def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:
         """Return chunks as a batch, with zeros behind a short one where the encoder takes these."""
-        if "chunk_lens" not in self._inputs and not self.encoder.before:
-            x = np.stack(chunks)
-        else:
-            x = np.zeros((len(chunks), self.encoder.chunk, self.encoder.num_mels), np.float32)
-            for row, item in enumerate(chunks):
-                x[row, : len(item)] = item
+        is_whole = "chunk_lens" in self._inputs or self.encoder.before
+        x = _padded(chunks, self.encoder.chunk if is_whole else max(map(len, chunks)))
         if not self.encoder.is_normalised:
             return x
         # With caches as NeMo's `online_normalization`, in windows as sherpa-onnx.
@@ -260,6 +254,14 @@ class EncoderGraph:
                     is_present = np.arange(left + chunk) >= 2 * left - states["offset"].item()
                     inputs[item.name] = is_present[None, None]
         return inputs
+
+
+def _padded(features: Sequence[FloatArray], length: int, padding: float = 0.0) -> FloatArray:
+    """Return features of several rows as a batch `[N, length, size]`."""
+    batch = np.full((len(features), length, features[0].shape[1]), padding, np.float32)
+    for row, item in zip(batch, features, strict=True):
+        row[: len(item)] = item
+    return batch
 
 
 def fbank_of(encoder: AcousticEncoder, *, has_log: bool = True) -> KaldiFbank:

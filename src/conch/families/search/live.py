@@ -8,7 +8,7 @@ import numpy as np
 
 from conch.component import SAMPLE_RATE, Array, FloatArray, Outputs, Row
 from conch.component.kaldi_fbank import FRAME_S
-from conch.component.streams import StreamId, Streams
+from conch.component.streams import Streams
 from conch.families.search.graphs import EncoderGraph, fbank_of
 from conch.wire.errors import AudioError, OptionError, TranscriptionError
 from conch.wire.limits import MAX_STEP_S
@@ -31,10 +31,6 @@ class EncodedStream:
     @property
     def behind_s(self) -> float:
         return self._samples / SAMPLE_RATE - (self._begun + self._encoder.before) * FRAME_S
-
-    @property
-    def held_bytes(self) -> int:
-        return sum(item.nbytes for item in self.states.arrays)
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take float32 `[samples]`; with `ends`, silence follows for encoders of whole chunks."""
@@ -74,9 +70,6 @@ class AudioStream(Protocol):
     def behind_s(self) -> float:
         """Seconds of audio whose frames come later."""
         ...
-
-    @property
-    def held_bytes(self) -> int: ...
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`."""
@@ -138,9 +131,6 @@ class StreamEncoder(ABC, Generic[OneStream]):
 
     def __len__(self) -> int:
         return len(self._streams)
-
-    def held_bytes(self, stream_id: StreamId) -> int:
-        return self._streams[stream_id].held_bytes
 
     def close(self) -> None:
         self._streams.close()

@@ -45,7 +45,6 @@ class EncodedFrames:
 
     @classmethod
     def of_samples(cls, waveform: Array) -> "EncodedFrames":
-        """Return FP32 [samples] as they are."""
         return cls("waveform", waveform, None, len(waveform) / SAMPLE_RATE)
 
     @property

@@ -176,9 +176,7 @@ def scoring_graph(facts: Mapping[str, Any], weights: Mapping[str, FloatArray]) -
     embedding = weights["token_embd.weight"]
     size = embedding.shape[1]
     head = size // heads
-    frequencies = facts["llama.rope.freq_base"] ** (-np.arange(0, rotated, 2) / rotated)
-    angles = np.arange(MAX_POSITIONS)[:, None] * frequencies
-    rotary = [graph.array(wave(angles).astype(np.float32)) for wave in (np.cos, np.sin)]
+    rotary = graph.rotary(MAX_POSITIONS, rotated, facts["llama.rope.freq_base"])
 
     def linear(value: str, *names: str) -> str:
         joined = np.concatenate([weights[f"{name}.weight"] for name in names])
@@ -201,14 +199,7 @@ def scoring_graph(facts: Mapping[str, Any], weights: Mapping[str, FloatArray]) -
         query, key, values = graph.ops(3, "Split", joined, sizes, axis=-1)
         # GGUF has them in the order of interleaved rotary positions.
         query, key = (
-            graph.op(
-                "RotaryEmbedding",
-                *(item, positions, *rotary),
-                domain=MICROSOFT,
-                interleaved=1,
-                num_heads=count,
-                rotary_embedding_dim=rotated,
-            )
+            graph.turned(item, positions, rotary, rotated, count)
             for item, count in ((query, heads), (key, groups))
         )
         query = graph.op("Reshape", query, graph.ints(-1, groups, heads // groups, head))

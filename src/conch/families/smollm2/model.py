@@ -86,7 +86,7 @@ class TextInContext:
     """The text before, joined by a space, or by nothing after a line end."""
 
 
-class NeuralLanguageModel:
+class NeuralRescorer:
     def __init__(self, config: NeuralRescorerConfig) -> None:
         """Load the model, and convert SmolLM2 if it is not in the cache."""
         least = 2 * (config.max_context_tokens + 1)
@@ -119,6 +119,27 @@ class NeuralLanguageModel:
             compute_type,
             lambda model: model.score_batch([["any", "tokens"]]),
         )
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Answer rows with `hypotheses` and perhaps `context`; they share batches."""
+        texts = [row.texts("hypotheses") for row in rows]
+        contexts = [row.texts("context")[0] if "context" in row.inputs else "" for row in rows]
+        scores = iter(
+            self.score(
+                [
+                    TextInContext(as_sentence(text), as_paragraphs(context))
+                    for context, own in zip(contexts, texts, strict=True)
+                    for text in own
+                ]
+            )
+        )
+        return [
+            {
+                "lm_scores": np.array([next(scores) for _ in own], dtype=np.float32),
+                "num_words": np.array([len(language_model_words(t)) for t in own], dtype=np.int32),
+            }
+            for own in texts
+        ]
 
     def score(self, texts: Sequence[TextInContext]) -> list[float]:
         """Return the natural log probability of each text's tokens after its context.
@@ -272,32 +293,6 @@ def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises no exception of its own
         raise ConfigError(f"{path} cannot be read: {error}") from error
-
-
-class NeuralRescorer:
-    def __init__(self, config: NeuralRescorerConfig) -> None:
-        self._model = NeuralLanguageModel(config)
-
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Answer rows with `hypotheses` and perhaps `context`; they share batches."""
-        texts = [row.texts("hypotheses") for row in rows]
-        contexts = [row.texts("context")[0] if "context" in row.inputs else "" for row in rows]
-        scores = iter(
-            self._model.score(
-                [
-                    TextInContext(as_sentence(text), as_paragraphs(context))
-                    for context, own in zip(contexts, texts, strict=True)
-                    for text in own
-                ]
-            )
-        )
-        return [
-            {
-                "lm_scores": np.array([next(scores) for _ in own], dtype=np.float32),
-                "num_words": np.array([len(language_model_words(t)) for t in own], dtype=np.int32),
-            }
-            for own in texts
-        ]
 
 
 def as_paragraphs(context: str) -> str:

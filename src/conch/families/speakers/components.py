@@ -6,14 +6,9 @@ import numpy as np
 
 from conch.component import SAMPLE_RATE, Array, FloatArray, Outputs, Row, RowByRow
 from conch.component.kaldi_fbank import KaldiFbank, icefall_options
+from conch.component.parameters import NiceConfig
 from conch.families.speakers import FRAME_FIELD, MAX_PIECE_S, MAX_S, MAX_WINDOW_S
-from conch.families.speakers.weights import (
-    EMBEDDING,
-    NARROW_BAND,
-    SEGMENTATION,
-    SpeakersConfig,
-    open_graph,
-)
+from conch.families.speakers.weights import EMBEDDING, NARROW_BAND, SEGMENTATION, open_graph
 from conch.wire.errors import InvalidRequestError
 
 BANDS = 80
@@ -47,7 +42,7 @@ def spans_of(row: Row, num_samples: int, *, least: int, most: int) -> Array:
 class SegmentationComponent(RowByRow):
     """Says how many speak when, and which of them are the same in a window."""
 
-    def __init__(self, config: SpeakersConfig) -> None:
+    def __init__(self, config: NiceConfig) -> None:
         self._session = open_graph(config, SEGMENTATION)
 
     def answer(self, row: Row, /) -> Outputs:
@@ -80,7 +75,7 @@ def fbank(waveform: FloatArray) -> FloatArray:
 
 
 class EmbeddingComponent(RowByRow):
-    def __init__(self, config: SpeakersConfig) -> None:
+    def __init__(self, config: NiceConfig) -> None:
         # Few hear telephone calls.
         self._opened = cache(partial(open_graph, config))
         self._size = self._opened(EMBEDDING).get_outputs()[0].shape[1]

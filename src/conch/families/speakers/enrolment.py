@@ -45,7 +45,8 @@ async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
     known = known_speakers_of(options.known_speakers)
     if not known:
         return options
-    size, turns = await _size(calls), asyncio.Semaphore(AT_ONCE)
+    silence, turns = np.zeros(SAMPLE_RATE // 2, np.float32), asyncio.Semaphore(AT_ONCE)
+    size = (await embedded(calls, silence, [(0, len(silence))], is_line=False)).shape[-1]
 
     async def embedding(number: int, item: KnownSpeaker) -> FloatArray:
         async with turns:
@@ -67,11 +68,6 @@ def _check(known: Sequence[KnownSpeaker], sounds: Sequence[FloatArray], size: in
             if sound @ before > TWINS:
                 why = f"it is the same voice as {other.name!r}; send it once"
                 raise wrong_entry(number, item.name, why)
-
-
-async def _size(calls: Calls) -> int:
-    silence = np.zeros(SAMPLE_RATE // 2, np.float32)
-    return (await embedded(calls, silence, [(0, len(silence))], is_line=False)).shape[-1]
 
 
 async def _embedding(number: int, item: KnownSpeaker, calls: Calls) -> FloatArray:

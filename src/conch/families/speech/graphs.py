@@ -3,9 +3,9 @@
 The rows of both are checked here.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,10 @@ import onnxruntime
 from conch.cache import cached_folder, digest_of
 from conch.component import Array, FloatArray, Row
 from conch.component.onnx import open_network
-from conch.component.parameters import DeviceConfig, be_nice, existing
+from conch.component.parameters import NiceConfig, be_nice, existing
 from conch.families.family import WeightsPackage
 from conch.packaged import packaged
 from conch.wire.errors import InvalidRequestError
-
-logger = logging.getLogger(__name__)
 
 ACOUSTIC, VOCODER = "acoustic.onnx", "vocoder.onnx"
 SLOWEST, FASTEST = 0.25, 4.0
@@ -29,12 +27,10 @@ MAX_FRAMES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoiceConfig(DeviceConfig):
+class VoiceConfig(NiceConfig):
     intra_threads: int = 1
     """CPU threads of one call; several sentences are under way at once."""
     nice: int = 5
-    """Least niceness of the process, 0 to 19: with more than 0, live streams of recognition go
-    first."""
 
 
 def unchanged(graph: Any) -> None:
@@ -69,13 +65,8 @@ class VoiceNetwork:
     def graphs(self, model: str) -> Path:
         """Return a folder with the graphs, which are made at first use."""
         source = self.source(model)
-        what = f"the graphs of {source.stem}"
-
-        def make(path: Path) -> None:
-            logger.warning("making %s in %s, once", what, path.name)
-            self.write(source, path)
-
-        return cached_folder(f"{source.stem}-{digest_of(source)}-{self.revision}", what, make)
+        name = f"{source.stem}-{digest_of(source)}-{self.revision}"
+        return cached_folder(name, f"the graphs of {source.stem}", partial(self.write, source))
 
     def open(self, config: VoiceConfig, name: str) -> onnxruntime.InferenceSession:
         """Open one of the graphs for a component, in whose process it is."""

@@ -9,7 +9,7 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from conch.component import FloatArray, Outputs, Row
+from conch.component import FloatArray, Outputs, Row, count_of
 from conch.component.ctranslate import CTranslate2Config
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
@@ -277,8 +277,8 @@ class WhisperDecoder:
             num_frames=num_frames,
             choice=self._choice(row),
             task=task,
-            beam_size=row.count("beam_size", 5, MAX_BEAM),
-            nbest=row.count("nbest", 1, MAX_BEAM),
+            beam_size=count_of(row.parameters, "beam_size", 5, MAX_BEAM),
+            nbest=count_of(row.parameters, "nbest", 1, MAX_BEAM),
             before=self.tokens.before(str(row.parameters.get("prompt", ""))),
             align=bool(row.parameters.get("align", False)),
             aligned_text=row.texts("text", 1)[0] if "text" in row.inputs else None,
