@@ -57,15 +57,27 @@ def pcm(recording: Recording) -> bytes:
 
 
 async def messages_of(gateway: Gateway, audio: bytes, *, finalize: bool, **query: Any) -> list[Any]:
-    """Return the messages of a live session, and its close code at the end."""
+    """Return the messages of a live session, and its close code at the end.
+
+    With interim results, it waits for one in the middle of the speech.
+    """
     client = AsyncDeepgramClient(api_key="any", environment=environment(gateway.url))
     found: list[Any] = []
+    has_interim = asyncio.Event()
+
+    def hear(message: Any) -> None:
+        found.append(message)
+        if getattr(message, "is_final", True) is False:
+            has_interim.set()
+
     async with client.listen.v1.connect(**{**RAW, **query}) as connection:
-        connection.on(EventType.MESSAGE, found.append)
+        connection.on(EventType.MESSAGE, hear)
         connection.on(EventType.ERROR, found.append)
         listening = asyncio.create_task(connection.start_listening())
         for start in range(0, len(audio), RATE):
             await connection.send_media(audio[start : start + RATE])
+            if start == 4 * RATE and "interim_results" in query:
+                await asyncio.wait_for(has_interim.wait(), 60)
         await connection.send_keep_alive()
         if finalize:
             await connection.send_finalize()
