@@ -7,6 +7,9 @@ import msgspec
 
 from conch.wire.result import TurnEvent
 
+SAME_S = 1.0
+"""Two streams find the same beginning within so many seconds."""
+
 
 class SessionTurns:
     """The events since the last answer, so that none comes twice and no eager end stays open."""
@@ -16,6 +19,7 @@ class SessionTurns:
         self._begun = self._known = -1
         """Index of the latest utterance whose beginning was told, and of the latest such one that a
         lost stream has heard."""
+        self._begun_at = 0.0
         self._probable: TurnEvent | None = None
         """The eager end that was neither taken back nor true yet."""
 
@@ -23,9 +27,9 @@ class SessionTurns:
         """Add the events of an answer, after which the next utterance to end is `next_index`."""
         for event in events:
             if event.type == "speech_started":
-                if event.index <= self._known:
+                if event.index <= self._known and event.at < self._begun_at + SAME_S:
                     continue
-                self._begun = event.index
+                self._begun, self._begun_at = event.index, event.at
             self._probable = event if event.type == "eager_end" else None
             self._new.append(event)
         if self._probable is not None and self._probable.index < next_index:

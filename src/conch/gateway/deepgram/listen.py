@@ -29,7 +29,7 @@ from conch.gateway.listen import ListenQuery, ListenSession
 from conch.gateway.live_audio import ENCODINGS
 from conch.gateway.option_fields import granted, taken_options, wishes_among
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import LiveSocket, hold
+from conch.gateway.socket_session import LiveSocket, command_in, hold
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.gateway.transcriptions import transcript_of
 from conch.wire.options import RecognitionOptions
@@ -87,7 +87,17 @@ async def granted_options(asked: Parameters, gateway: Gateway) -> RecognitionOpt
     return (await granted(gateway.servers, options, wishes, live=live))[0]
 
 
-class _Session(DeepgramSession, ListenSession):
+class DeepgramListenSession(DeepgramSession, ListenSession):
+    async def _obey(self, text: str) -> None:
+        command = command_in(text)
+        if command is None or command.type != "Configure":
+            return await super()._obey(text)
+        description = "a session keeps the settings it began with: open another one"
+        failure = {"request_id": self._request_id, "code": "CONFIGURE_KEYTERMS_NOT_SUPPORTED"}
+        await self._send({"type": "ConfigureFailure", **failure, "description": description})
+
+
+class _Session(DeepgramListenSession):
     commands: ClassVar[Mapping[str, str]] = {
         "CloseStream": "close",
         "KeepAlive": "keepalive",

@@ -34,7 +34,6 @@ LEAST_ENDPOINT_MS = 100
 """Shortest silence that ends an utterance; clients send less."""
 _RAW = {"linear16": "pcm16", "linear32": "float32", "mulaw": "mulaw", "alaw": "alaw"}
 _FIELDS = {
-    "names": "keyterm",
     "post": "profanity_filter",
     "itn": "numerals",
     "speakers": "diarize",
@@ -51,7 +50,8 @@ class Parameters:
     """What recordings and live audio both take."""
 
     MODELS: ClassVar = re.compile(
-        r"(nova|enhanced|base|whisper)([-_].*)?|general|meeting|phonecall|voicemail"
+        r"(2-)?((nova|enhanced|base|whisper|general)([-_].*)?|meeting|phonecall|voicemail|finance|"
+        r"conversationalai|video|custom)"
     )
     """Names of Deepgram's models."""
 
@@ -107,8 +107,8 @@ class LiveParameters(StreamParameters):
     interim_results: bool = option(False, "results before they are final")
     endpointing: Literal["true", "false"] | int = option(
         "true",
-        "milliseconds of silence that end an utterance: endpoint_silence_ms; with false none is "
-        "speech_final",
+        "milliseconds of silence that end an utterance: endpoint_silence_ms; with false "
+        "no pause makes one speech_final",
         low=0,
         high=10_000,
     )
@@ -171,7 +171,8 @@ def recognition_options(asked: Parameters, aliases: Mapping[str, str]) -> Recogn
     try:
         return with_openais(chosen, languages, "", live=live)[0]
     except OptionError as error:
-        raise named(error, _FIELDS) from None
+        of_names = "keywords" if asked.keywords else "keyterm"
+        raise named(error, {**_FIELDS, "names": of_names}) from None
 
 
 def _texts(asked: Parameters) -> dict[str, OptionValue]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import count
 from typing import Any, TypeAlias
+from unicodedata import category
 from uuid import NAMESPACE_OID, uuid5
 
 import conch
@@ -19,8 +20,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 CHANNEL = [0, 1]
 """The first of one channel."""
-_AROUND = re.compile(r"^[^\w$€£¥]+|[^\w%°]+$")
-"""Punctuation before and after a word."""
+_SIGNED = re.compile(r"-\d")
 
 
 class Results:
@@ -71,7 +71,17 @@ class Results:
 
 
 def _bare(text: str) -> str:
-    return _AROUND.sub("", text).lower() or text
+    """Return a word without case and the punctuation around it; signs of numbers stay."""
+    start, end = 0, len(text)
+    while start < end and _is_punctuation(text[start]) and not _SIGNED.match(text, start):
+        start += 1
+    while start < end and _is_punctuation(text[end - 1]):
+        end -= 1
+    return text[start:end].lower() or text
+
+
+def _is_punctuation(character: str) -> bool:
+    return category(character)[0] == "P" and character not in "%#@&"
 
 
 def model_uuid(model: str) -> str:
@@ -129,6 +139,8 @@ class LiveResults(Results):
         """Utterances that were not sent, by index; None before the second pass."""
         self._speaking: int | None = None
         """Index of the latest utterance whose begin was sent."""
+        self._started: Message = {}
+        """The message of that."""
         self._open: int | None = None
         """Index of the latest utterance that was open."""
         self._word_end = math.inf
@@ -141,7 +153,8 @@ class LiveResults(Results):
         self._audio_s = update.audio_s
         for event in update.transcript.turn_events:
             self._speaking, self._open = event.index, None
-            yield {"type": "SpeechStarted", "channel": CHANNEL, "timestamp": event.at}
+            self._started = {"type": "SpeechStarted", "channel": CHANNEL, "timestamp": event.at}
+            yield self._started
         if update.utterance is not None:
             self._open = update.index
         elif self._speaking == self._open == update.index:
@@ -158,7 +171,13 @@ class LiveResults(Results):
         if update.finalized and not finals:
             finals.append(self._silence("finalize"))
         for segment in finals:
-            yield self._final(segment, is_last=update.finalized and segment is finals[-1])
+            if segment.words:
+                yield from self._utterance_end(segment.words[0].start)
+            final = self._final(segment, is_last=update.finalized and segment is finals[-1])
+            yield final
+            if final["speech_final"] and (self._speaking or 0) > segment.index:
+                # For clients that text is what has ended: they wait for the next begin.
+                yield self._started
         utterance, silence_s = update.utterance, self._audio_s - self._word_end
         if self._ended:
             return
@@ -171,7 +190,12 @@ class LiveResults(Results):
         if self._waits_for_pause and silence_s >= self._pause_s:
             # Its length has cut the utterance, and nothing followed.
             yield self._final(self._silence("silence"))
-        if self._waits_for_end and silence_s >= self._asked.utterance_end_ms / 1000:
+        if self._speaking != update.index:
+            yield from self._utterance_end(self._audio_s)
+
+    def _utterance_end(self, until: float) -> Iterator[Message]:
+        """Yield the end of an utterance if there was no word for long enough."""
+        if self._waits_for_end and until - self._word_end >= self._asked.utterance_end_ms / 1000:
             self._waits_for_end = False
             yield {"type": "UtteranceEnd", "channel": CHANNEL, "last_word_end": self._word_end}
 

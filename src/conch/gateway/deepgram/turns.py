@@ -10,19 +10,20 @@ from aiohttp import web
 from conch.client import OptionValue
 from conch.families.options import option
 from conch.families.turns import END_OF_TURN, PACKAGE
-from conch.gateway.deepgram.listen import granted_options
+from conch.gateway.deepgram.listen import DeepgramListenSession, granted_options
 from conch.gateway.deepgram.parameters import StreamParameters, read
 from conch.gateway.deepgram.results import Message
 from conch.gateway.deepgram.sockets import DeepgramSession
 from conch.gateway.doors import DEEPGRAM_TURNS
 from conch.gateway.errors import invalid
-from conch.gateway.listen import ListenQuery, ListenSession
+from conch.gateway.listen import ListenQuery
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import LiveSocket, PlainSession, command_in, hold
+from conch.gateway.socket_session import LiveSocket, PlainSession, hold
 from conch.gateway.state import GATEWAY
+from conch.session.resume_state import LOST
 from conch.wire.joining import joined_text
-from conch.wire.result import OpenUtterance, Segment, TurnEvent
+from conch.wire.result import OpenUtterance, Segment, TurnEvent, Word, text_of_words
 
 _MODEL_S = 0.1
 """A turn ended by the model if so much silence was still to come."""
@@ -79,11 +80,11 @@ class _Numbered(PlainSession):
     _num_sent = 0
 
     async def _send(self, message: Message) -> None:
-        await super()._send({**message, "sequence_id": self._num_sent})
-        self._num_sent += 1
+        number, self._num_sent = self._num_sent, self._num_sent + 1
+        await super()._send({**message, "sequence_id": number})
 
 
-class _Session(DeepgramSession, ListenSession, _Numbered):
+class _Session(DeepgramListenSession, _Numbered):
     commands: ClassVar[Mapping[str, str]] = {
         "CloseStream": "close",
         "KeepAlive": "keepalive",
@@ -108,14 +109,6 @@ class _Session(DeepgramSession, ListenSession, _Numbered):
             warning = {"request_id": self._request_id, "code": "NO_END_OF_TURN_MODEL"}
             await self._send({"type": "Warning", **warning, "description": description})
 
-    async def _obey(self, text: str) -> None:
-        command = command_in(text)
-        if command is None or command.type != "Configure":
-            return await super()._obey(text)
-        description = "a session keeps the settings it began with: open another one"
-        failure = {"request_id": self._request_id, "code": "UNSUPPORTED"}
-        await self._send({"type": "ConfigureFailure", **failure, "description": description})
-
     def _make_messages(self) -> Any:
         return Turns(self._request_id, self._query.options.endpoint_silence_ms / 1000)
 
@@ -125,8 +118,24 @@ class _Session(DeepgramSession, ListenSession, _Numbered):
         return {"type": "Connected", "request_id": self._request_id}
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is said in an utterance, without the words of an earlier turn."""
+
+    text: str
+    words: tuple[Word, ...]
+    end: float
+
+    @classmethod
+    def of(cls, part: Segment | OpenUtterance, after_s: float) -> "_Said":
+        words = tuple(word for word in part.words if word.start + word.end > 2 * after_s)
+        is_whole = len(words) == len(part.words)
+        end = words[-1].end if words else after_s
+        return cls(part.text if is_whole else text_of_words(words), words, end)
+
+
 class Turns:
-    """The messages of turns. A turn goes on where its length alone ends an utterance."""
+    """The messages of turns. A turn goes on where its length, or a lost server, ends a segment."""
 
     def __init__(self, request_id: str, pause_s: float) -> None:
         """A pause of `pause_s` ends a turn."""
@@ -134,25 +143,31 @@ class Turns:
         self._index = 0
         self._start: float | None = None
         """Where the open turn begins, in seconds; None between turns."""
-        self._said: list[Segment] = []
+        self._said: list[_Said] = []
         """Utterances of the open turn that have ended."""
         self._ended = -1
         """Index of the latest utterance that has ended."""
+        self._told_s = 0.0
+        """End of the last word of the turn before. Another server may hear its end again."""
         self._has_utterance = False
         """Whether an utterance of the open turn was seen."""
         self._shown, self._probability, self._audio_s = "", 0.0, 0.0
 
     def after(self, update: LiveUpdate) -> Iterator[Message]:
-        self._audio_s, spoken = update.audio_s, update.utterance
+        self._audio_s, spoken = update.audio_s, self._said_in(update.utterance)
+        ended = {item.segment.index: item.segment for item in update.segments}
         for news in update.news:
             if isinstance(news, TurnEvent):
-                yield from self._tell(news, spoken if news.index == update.index else None)
+                is_open = news.index == update.index
+                yield from self._tell(
+                    news, spoken if is_open else self._said_in(ended.get(news.index))
+                )
             elif news.segment.index > self._ended:
                 yield from self._end_utterance(news.segment)
-        if spoken is not None:
+        if update.utterance is not None and spoken is not None:
             self._has_utterance = True
             if spoken.words and spoken.text != self._shown:
-                yield from self._begin(spoken.start)
+                yield from self._begin(update.utterance.start)
                 self._shown = spoken.text
                 yield self._message("Update", spoken)
         elif self._start is not None:
@@ -165,7 +180,10 @@ class Turns:
     def end(self) -> None:
         """Return no last message: the close frame is the end."""
 
-    def _tell(self, event: TurnEvent, spoken: OpenUtterance | None) -> Iterator[Message]:
+    def _said_in(self, part: Segment | OpenUtterance | None) -> _Said | None:
+        return _Said.of(part, self._told_s) if part else None
+
+    def _tell(self, event: TurnEvent, spoken: _Said | None) -> Iterator[Message]:
         if event.type == "speech_started":
             yield from self._begin(event.at)
         elif event.type == "resumed":
@@ -181,23 +199,26 @@ class Turns:
 
     def _end_utterance(self, segment: Segment) -> Iterator[Message]:
         self._ended, self._shown = segment.index, ""
-        yield from self._begin(segment.start)
-        self._said.append(segment)
-        if segment.endpoint == "length":
+        said = _Said.of(segment, self._told_s)
+        if not said.words and self._start is None:
             return
-        words_end = segment.words[-1].end if segment.words else segment.end
-        is_early = self._audio_s - words_end < self._pause_s - _MODEL_S
-        by_model = "model" if is_early else "timeout"
-        yield self._end(by_model if segment.endpoint == "silence" else "manual")
+        yield from self._begin(segment.start)
+        self._said.append(said)
+        if segment.endpoint in ("length", LOST):
+            return
+        is_early = self._audio_s - said.end < self._pause_s - _MODEL_S
+        by_rule = "model" if is_early else "timeout"
+        yield self._end(by_rule if segment.endpoint == "silence" else "manual")
 
     def _end(self, trigger: str) -> Message:
         message = {**self._message("EndOfTurn"), "trigger": trigger}
+        self._told_s = max([self._told_s, *(said.end for said in self._said)])
         self._index, self._start, self._said = self._index + 1, None, []
         self._shown, self._probability = "", 0.0
         return message
 
-    def _message(self, event: str, spoken: OpenUtterance | None = None) -> Message:
-        parts: list[Segment | OpenUtterance] = [*self._said, *([spoken] if spoken else [])]
+    def _message(self, event: str, spoken: _Said | None = None) -> Message:
+        parts = [*self._said, *([spoken] if spoken else [])]
         words = [word for part in parts for word in part.words]
         return {
             "type": "TurnInfo",

@@ -207,7 +207,8 @@ class StreamRecognizer:
 
     async def _note_turn(self, speech: SpeechExtent) -> bool:
         """Note what is known of the turn; return whether the speaker has finished."""
-        ends_turn = self._utterance is not None and self._utterance.ends_turn
+        is_read = speech.after_last == self._endpointer.speech.after_last
+        ends_turn = self._utterance is not None and self._utterance.ends_turn and is_read
         probability = 1.0 if ends_turn else 0.0
         if self._turn_end and speech.first is not None and not ends_turn:
             if not self.options.adaptive:
