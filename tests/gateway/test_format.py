@@ -182,11 +182,16 @@ def test_speakers_have_the_names_that_are_sent(url: str) -> None:
     body = body_with(transcript=said, format="text", speaker_names={"A": "Ann"})
     with urlopen(Request(url, body), timeout=10) as answer:
         assert answer.read() == b"Ann: Hello.\n"
-    with pytest.raises(HTTPError) as caught:
-        urlopen(Request(url, body_with(transcript=said, speaker_names={"B": "Ben"})), timeout=10)
-    error = json.load(caught.value)["error"]
-    assert (caught.value.code, error["param"]) == (400, "speaker_names")
-    assert "the speaker B, whom this transcript lacks; its speakers: A; sent" in error["message"]
+    for names, message in (
+        ({"B": "Ben"}, "the speaker B, whom this transcript lacks; its speakers: A; sent"),
+        ({"A": "x\n\nInjected"}, "sent: 'x"),
+        ({"A": ""}, "sent: ''"),
+    ):
+        with pytest.raises(HTTPError) as caught:
+            urlopen(Request(url, body_with(transcript=said, speaker_names=names)), timeout=10)
+        error = json.load(caught.value)["error"]
+        assert (caught.value.code, error["param"]) == (400, "speaker_names")
+        assert message in error["message"]
 
 
 def test_a_body_that_is_too_large_is_refused(url: str) -> None:

@@ -350,3 +350,11 @@ def test_limits_hold_wherever_they_can(
 
     least = min(map(broken, every_cut(block, len(tokens))))
     assert broken(chosen_cut(tokens)) == least
+
+
+def test_words_without_any_time_have_cues() -> None:
+    words = " ".join(f"word{number}" for number in range(600))
+    segment = Segment(0.0, 300.0, (Hypothesis(words, 0.0, 0.0),))
+    made = cues(Transcript((Hypothesis(words, 0.0, 0.0),), (segment,), 0.3, (), {}))
+    assert words.split() == " ".join(line for cue in made for line in cue.lines).split()
+    assert all(0 <= cue.start_ms <= cue.end_ms for cue in made)

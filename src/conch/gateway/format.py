@@ -23,6 +23,7 @@ from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.errors import OptionError
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text
+from conch.wire.known_speakers import check_name
 from conch.wire.limits import clipped
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
 from conch.wire.speaker_names import renamed, unknown_label
@@ -122,6 +123,9 @@ async def write(request: web.Request) -> web.Response:
 def _written(body: bytes) -> tuple[FormatRequest, str]:
     parsed = read(body)
     transcript, names = transcript_of(parsed.transcript), parsed.speaker_names
+    for name in names.values():
+        if problem := check_name(name):
+            raise OptionError(f"option 'speaker_names': {problem}; sent: {clipped(name)!r}")
     if problem := unknown_label(transcript, names):
         raise OptionError(problem)
     return parsed, FORMATS[parsed.format](renamed(transcript, names), parsed.name)

@@ -210,7 +210,8 @@ class Block:
     def cost(self, start: int, end: int) -> float:
         """Return the cost of a cue of the words from `start` up to `end`."""
         width = self._labels[start > 0] + self._width(start, end)
-        shown_ms = self.end_ms(start, end) - self._tokens[start].start_ms
+        # Words that an alignment puts behind the audio may have no time at all.
+        shown_ms = max(1, self.end_ms(start, end) - self._tokens[start].start_ms)
         share = width / (MAX_LINES * MAX_LINE_CHARS)
         cost = _CUE + _FULL * (share * share)
         if end - start == 1:

@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
+from audio_files import audio_file
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from sockets import Socket, listening_to
@@ -258,6 +259,47 @@ def test_noise_has_an_end_too() -> None:
         assert texts(results.after(update(2.5))) == []
 
 
+def test_a_begin_is_told_again_after_the_late_end_of_the_speech_before() -> None:
+    results = live("vad_events=true&utterance_end_ms=1000")
+    first, second = (TurnEvent("speech_started", at, index) for index, at in enumerate((0.4, 2.6)))
+    assert texts(results.after(update(0.6, events=(first,)))) == [("SpeechStarted", True)]
+    assert texts(results.after(update(2.0, said(0, 1.0, is_final=False), index=1))) == []
+    assert texts(results.after(update(2.7, events=(second,), index=1))) == [("SpeechStarted", True)]
+    late = update(2.9, said(0, 1.0), index=1, spoken=OpenUtterance(2.6))
+    assert texts(results.after(late)) == [("word0", True), ("SpeechStarted", True)]
+
+
+def test_the_end_of_an_utterance_comes_before_the_words_after_its_silence() -> None:
+    results = live("utterance_end_ms=1000")
+    news = update(5.0, said(0, 1.0), said(1, 4.9), index=2)
+    assert texts(results.after(news)) == [
+        ("word0", True),
+        ("UtteranceEnd", True),
+        ("word1", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("\u0939\u0948\u0902\u0964", "\u0939\u0948\u0902"),
+        ("\u0e17\u0e35\u0e48", "\u0e17\u0e35\u0e48"),
+        ("Cafe\u0301!", "cafe\u0301"),
+        ("-5,", "-5"),
+        ("C++.", "c++"),
+        ("\u201cC#\u201d", "c#"),
+        ("($21.50)", "$21.50"),
+        ("50%.", "50%"),
+        ("-no-", "no"),
+        ("\u2026", "\u2026"),
+    ],
+)
+def test_a_word_keeps_what_is_no_punctuation(text: str, bare: str) -> None:
+    results = live()
+    alternative = results.alternative(text, [Word(text, 0.0, 1.0, 1.0)])
+    assert (alternative["words"][0]["word"], alternative["transcript"]) == (bare, bare)
+
+
 def transcript() -> Transcript:
     """Return the text of two channels, the first with two speakers."""
     words = [
@@ -352,6 +394,11 @@ async def test_a_body_is_a_recording_and_raw_samples_get_a_header(
     [
         ({"json": {"url": "http://a/b.wav"}}, 415, "fetches no url"),
         ({"data": b""}, 400, "the file is empty"),
+        (
+            {"data": audio_file(np.zeros(800), 8000), "params": {"encoding": "mulaw"}},
+            400,
+            "the audio begins like a container (wav)",
+        ),
     ],
 )
 async def test_what_is_no_recording_is_refused(

@@ -13,6 +13,7 @@ from sockets import listening_to
 from conch.gateway.deepgram.turns import Turns
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
+from conch.session.resume_state import LOST
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent, Word
 
 RAW = "model=flux-general-en&encoding=linear16&sample_rate=16000"
@@ -179,6 +180,38 @@ def test_silence_after_an_utterance_that_was_cut_ends_the_turn() -> None:
     assert events(turns, update(30.4, index=1)) == []
     assert events(turns, update(30.5, index=1)) == [("EndOfTurn", 0, "word0")]
     assert events(turns, update(39.0, index=1)) == []
+
+
+def test_a_lost_server_ends_no_turn() -> None:
+    turns = Turns("req_1", 1.0)
+    more = OpenUtterance(1.0, (Word("three", 1.0, 1.4, 1.0),))
+    news = update(1.5, said(0, 0.4, LOST), spoken=more, index=1)
+    assert events(turns, news) == [("StartOfTurn", 0, ""), ("Update", 0, "word0 three")]
+    end = update(2.9, said(1, 1.0, "silence"), index=2)
+    assert events(turns, end) == [("EndOfTurn", 0, "word0 word1")]
+
+
+def test_words_that_another_server_hears_again_are_in_one_turn() -> None:
+    turns = Turns("req_1", 1.0)
+    first = update(2.0, said(0, 0.4, "silence", is_final=False), index=1)
+    assert events(turns, first)[-1] == ("EndOfTurn", 0, "word0")
+    again = OpenUtterance(0.5, (Word("word0", 0.45, 0.95, 1.0),))
+    assert events(turns, update(2.5, spoken=again, index=1)) == []
+    assert events(turns, update(3.0, said(1, 0.4, "silence"), index=2)) == []
+    other = OpenUtterance(0.5, (*again.words, Word("new", 3.0, 3.4, 1.0)))
+    told_now = events(turns, update(3.5, spoken=other, index=2))
+    assert told_now == [("StartOfTurn", 1, ""), ("Update", 1, "new")]
+
+
+def test_an_eager_end_has_the_text_of_an_utterance_that_ends_with_it() -> None:
+    turns = Turns("req_1", 1.0)
+    began, probable = TurnEvent("speech_started", 0.4, 0), TurnEvent("eager_end", 0.9, 0, 0.97)
+    news = update(1.2, said(0, 0.4, "silence"), events=(began, probable), index=1)
+    assert events(turns, news) == [
+        ("StartOfTurn", 0, ""),
+        ("EagerEndOfTurn", 0, "word0"),
+        ("EndOfTurn", 0, "word0"),
+    ]
 
 
 def test_noise_is_a_turn_without_words() -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from aiohttp import web
 
 from conch.audio.encoding import wav_header
+from conch.audio.sniffing import NUM_NAMED_BYTES
 from conch.gateway import listen as conchs
 from conch.gateway.deepgram.parameters import (
     FileParameters,
@@ -26,7 +27,7 @@ from conch.gateway.errors import ApiError
 from conch.gateway.form import uploaded
 from conch.gateway.limits import check_length
 from conch.gateway.listen import ListenQuery, ListenSession
-from conch.gateway.live_audio import ENCODINGS
+from conch.gateway.live_audio import ENCODINGS, check_samples
 from conch.gateway.option_fields import granted, taken_options, wishes_among
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import LiveSocket, command_in, hold
@@ -57,6 +58,9 @@ async def transcribe(request: web.Request) -> web.Response:
     with gateway.file_of(request[CALLER]) as begin:
         async with uploaded(request, head=head) as form:
             begin()
+            if head:
+                form.file.seek(len(head))
+                check_samples(form.file.read(NUM_NAMED_BYTES), asked.own_encoding)
             await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
             transcript = await transcript_of(request, form, options, DEEPGRAM_FILE.address)
             written = partial(file_answer, transcript, asked, request[REQUEST_ID], form.digest)
