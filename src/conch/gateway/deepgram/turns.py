@@ -1,7 +1,7 @@
 """`GET /v2/listen`: the turns of a conversation, as Deepgram's Flux tells them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +9,6 @@ from aiohttp import web
 
 from conch.client import OptionValue
 from conch.families.options import option
-from conch.families.turns import END_OF_TURN, PACKAGE
 from conch.gateway.deepgram.listen import DeepgramListenSession, granted_options
 from conch.gateway.deepgram.parameters import StreamParameters, read
 from conch.gateway.deepgram.results import Message
@@ -23,6 +22,7 @@ from conch.gateway.socket_session import LiveSocket, PlainSession, hold
 from conch.gateway.state import GATEWAY
 from conch.session.resume_state import LOST
 from conch.wire.joining import joined_text
+from conch.wire.needs import components_of, missing
 from conch.wire.result import OpenUtterance, Segment, TurnEvent, Word, text_of_words
 
 _MODEL_S = 0.1
@@ -68,9 +68,12 @@ async def listen(request: web.Request) -> web.StreamResponse:
     socket = DeepgramSession.socket(request, DEEPGRAM_TURNS)
     options = await granted_options(asked, request.app[GATEWAY])
     query = ListenQuery(asked.own_encoding, asked.own_rate, options)
-    has_model = bool(await request.app[GATEWAY].servers.ready_models([END_OF_TURN.name]))
+    needs = components_of(options).items()
+    of_ends = [model for model, reason in needs if reason == "semantic_endpointing=true"]
+    ready = await request.app[GATEWAY].servers.ready_models(of_ends)
+    lacking = [str(missing(model)) for model in of_ends if model not in ready]
     return await hold(
-        request, socket, lambda client: _Session(request, socket, client, query, has_model)
+        request, socket, lambda client: _Session(request, socket, client, query, lacking)
     )
 
 
@@ -97,16 +100,17 @@ class _Session(DeepgramListenSession, _Numbered):
         socket: LiveSocket,
         client: SessionClient,
         query: ListenQuery,
-        has_model: bool,
+        lacking: Sequence[str],
     ) -> None:
+        """`lacking` says which models that find the ends of turns are not there."""
         super().__init__(request, socket, client, query)
-        self._has_model = has_model
+        self._lacking = lacking
 
     async def _greet(self, **fields: Any) -> None:
         await super()._greet(**fields)
-        if not self._has_model:
-            description = f"silence alone ends turns here: {PACKAGE.command} brings the model"
+        for problem in self._lacking:
             warning = {"request_id": self._request_id, "code": "NO_END_OF_TURN_MODEL"}
+            description = f"silence alone ends turns here: {problem}"
             await self._send({"type": "Warning", **warning, "description": description})
 
     def _make_messages(self) -> Any:
