@@ -25,6 +25,8 @@ from conch.wire.joining import joined_text
 from conch.wire.needs import components_of, missing
 from conch.wire.result import OpenUtterance, Segment, TurnEvent, Word, text_of_words
 
+_OF_ENDS = ("semantic_endpointing=true", "turn_events=true")
+"""Why a request needs the models that find ends of turns."""
 _MODEL_S = 0.1
 """A turn ended by the model if so much silence was still to come."""
 
@@ -69,7 +71,7 @@ async def listen(request: web.Request) -> web.StreamResponse:
     options = await granted_options(asked, request.app[GATEWAY])
     query = ListenQuery(asked.own_encoding, asked.own_rate, options)
     needs = components_of(options).items()
-    of_ends = [model for model, reason in needs if reason == "semantic_endpointing=true"]
+    of_ends = [model for model, reason in needs if reason in _OF_ENDS]
     ready = await request.app[GATEWAY].servers.ready_models(of_ends)
     lacking = [str(missing(model)) for model in of_ends if model not in ready]
     return await hold(
