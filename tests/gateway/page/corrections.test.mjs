@@ -3,12 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  Corrections,
-  continues,
-  corrected,
-  inParagraphs,
-} from "../../../src/conch/gateway/page/corrections.js";
+import { Corrections, continues, corrected } from "../../../src/conch/gateway/page/corrections.js";
 
 const TRANSCRIPT = {
   text: "Hello. Hi. Bye.",
@@ -176,14 +171,8 @@ test("what is undone holds again, until there is another edit", () => {
 test("a paragraph ends at a pause, at another speaker and when it is long", () => {
   const at = (start, end, speaker = "A") => ({ start, end, speaker });
   assert.ok(!continues([], at(0, 1)));
-  assert.ok(continues([at(0, 1)], at(2, 3)));
-  assert.ok(!continues([at(0, 1)], at(2.6, 3)));
+  assert.ok(continues([at(0, 1)], at(3.9, 5)));
+  assert.ok(!continues([at(0, 1)], at(4, 5)));
   assert.ok(!continues([at(0, 1)], at(1, 2, "B")));
   assert.ok(!continues([at(0, 20), at(20, 46)], at(46, 50)));
-});
-
-test("a text file has an empty line between paragraphs", () => {
-  assert.equal(inParagraphs(TALK), "One tow three. Four.\n\nFive six.");
-  const said = edited({ segments: [1], speaker: "B" }, { segment: 0, word: 1, text: "two" });
-  assert.equal(inParagraphs(said), "One two three.\n\nFour.\n\nFive six.");
 });

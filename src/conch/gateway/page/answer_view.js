@@ -1,13 +1,6 @@
 /** One answer: its words, the path that made it, and what can be done with it. */
 
-import {
-  Corrections,
-  continues,
-  corrected,
-  inParagraphs,
-  wordKey,
-  wordsOf,
-} from "./corrections.js";
+import { Corrections, continues, corrected, wordKey, wordsOf } from "./corrections.js";
 import { button, clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { candidatesOf } from "./nbest_view.js";
@@ -122,11 +115,8 @@ export class AnswerView {
     const asked = this.askCandidates ? [" ", ask] : [];
     this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`, ...asked);
     this.warnings.replaceChildren(...warnings);
-    const written = (ending) => {
-      const said = corrected(transcript, this.changes);
-      return ending === "txt" ? { ...said, text: inParagraphs(said) } : said;
-    };
-    const files = downloads(written, this.fileName, this.explain);
+    const said = () => corrected(transcript, this.changes);
+    const files = downloads(said, this.fileName, this.explain);
     this.tools.replaceChildren(files, this.undoButton, this.redoButton);
   }
 

@@ -9,8 +9,8 @@
  *   names: Map<string, string>}} Changes By `wordKey`, segment and label.
  */
 
-/** Seconds of silence that begin a paragraph. */
-const PAUSE_S = 1.5;
+/** Seconds of silence that begin a paragraph, as in the text that the server writes. */
+const PAUSE_S = 3;
 /** Seconds after which a paragraph ends with its segment. */
 const LONG_S = 45;
 
@@ -142,23 +142,6 @@ export function corrected(
     made.speakers = [...sums].map(([name, seconds]) => ({ name, seconds }));
   }
   return made;
-}
-
-/**
- * Return the text of a transcript with an empty line between its paragraphs.
- * @param {any} transcript
- * @returns {string}
- */
-export function inParagraphs({ text, segments }) {
-  let paragraph = [];
-  const begun = segments.map((segment) => {
-    const begins = !continues(paragraph, segment);
-    paragraph = begins ? [segment] : [...paragraph, segment];
-    return begins && segment.text ? `\n\n${segment.text}` : segment.text;
-  });
-  return replaced(text, segments, begun)
-    .replace(/\s*\n\n\s*/g, "\n\n")
-    .trim();
 }
 
 /**
