@@ -131,15 +131,21 @@ export function corrected(
       ...item,
       speakers: [...new Set(item.speakers.map((label) => whoSays(label, item)))],
     }));
-  if (transcript.speakers) {
-    const spans = made.turns?.length ? made.turns : segments;
+  if (transcript.speakers && (speakers.size || names.size)) {
+    const turns = made.turns ?? [];
+    const inTurns = new Set(turns.map(({ speaker }) => speaker));
+    // A segment that is given away may hold the middle of no turn.
+    const spans = [...turns, ...segments.filter(({ speaker }) => !inTurns.has(speaker))];
     const lengths = speakers.size
       ? spans.map(({ speaker, start, end }) => [speaker, end - start])
       : transcript.speakers.map(({ name, seconds }) => [nameOf(name), seconds]);
     const sums = new Map();
     for (const [name, seconds] of lengths)
       if (name) sums.set(name, (sums.get(name) ?? 0) + seconds);
-    made.speakers = [...sums].map(([name, seconds]) => ({ name, seconds }));
+    made.speakers = [...sums].map(([name, seconds]) => {
+      const known = transcript.speakers.find((speaker) => nameOf(speaker.name) === name);
+      return { ...known, name, seconds };
+    });
   }
   return made;
 }
