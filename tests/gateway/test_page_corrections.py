@@ -329,6 +329,22 @@ def test_an_answer_that_is_not_kept_leaves_none_for_its_corrections(page: Page) 
     assert kept == ["full", None]
 
 
+def test_what_differs_stays_marked_in_turns_and_words(page: Page) -> None:
+    fulfill(compare(page, TALK), {**OTHER_TALK, "segments": OTHER_TALK["segments"][:3]})
+    wait_until_done(page)
+    marked = page.locator("#file-panel .is-different")
+    assert marked.all_inner_texts() == ["tow", "two"]
+    page.get_by_label("Who speaks").first.select_option("another one")
+    assert marked.all_inner_texts() == ["tow", "two"]
+    page.get_by_role("button", name="Undo").first.click()
+    assert marked.all_inner_texts() == ["tow", "two"]
+    correct(page, "tow", "too")
+    assert marked.all_inner_texts() == ["too", "two"]
+    correct(page, "too", "Two")
+    assert marked.all_inner_texts() == []
+    page.locator("#file-panel .status", has_text="both answers have the same words").wait_for()
+
+
 def test_corrections_are_not_lost_without_a_question(page: Page) -> None:
     correct(page, "tow", "two")
     question = "The corrections of this file will be lost. Transcribe it again?"

@@ -323,8 +323,21 @@ export class FilePanel {
       player: this.player,
       askCandidates: file && (() => transcribe(file, fields, { signal })),
       explain: this.explain,
-      onCorrection: () => this.report(keepCorrections(id, correctionsOf(this.views))),
+      onCorrection: (edit) => this.corrected(id, edit),
     });
+  }
+
+  /**
+   * Keep a correction, and mark what differs now.
+   * @param {string} id
+   * @param {import("./corrections.js").Edit} edit
+   */
+  corrected(id, edit) {
+    this.report(keepCorrections(id, correctionsOf(this.views)));
+    const areComplete = this.views.every((view) => view.transcript);
+    if (this.views.length < 2 || !areComplete || "label" in edit) return;
+    const said = this.compare(this.views);
+    if (!this.isUnkept) this.status.say(said);
   }
 
   unplayable() {
