@@ -1,7 +1,9 @@
 """The page's corrections of a transcript in a real browser. The tests answer for a server."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from axe import serious_problems
 from playwright.sync_api import Browser, Dialog, Locator, Page, Route, expect
 
+TRANSCRIPTIONS = "**/v1/audio/transcriptions"
 PHONE_WIDTH = 390
 SURE, DOUBTFUL = 0.95, 0.6
 
@@ -38,6 +41,16 @@ TALK: dict[str, Any] = {
     "segments": SEGMENTS,
     "speakers": [{"name": "A", "seconds": 4.0}, {"name": "B", "seconds": 2.0}],
 }
+# It has a segment that the other one lacks.
+OTHER_TALK: dict[str, Any] = {
+    **TALK,
+    "text": "One two three. Fourr. Five sicks. Sven.",
+    "segments": [
+        segment(0.0, "A", ("One", SURE), ("two", DOUBTFUL), ("three.", SURE)),
+        *SEGMENTS[1:],
+        segment(20.0, "A", ("Sven.", DOUBTFUL)),
+    ],
+}
 
 
 @pytest.fixture
@@ -62,16 +75,39 @@ def page(browser: Browser, url: str, files: list[Path]) -> Iterator[Page]:
 
 
 def answer(page: Page, transcript: dict[str, Any]) -> None:
-    """Answer requests for files with a transcript in two parts and a whole."""
+    """Answer requests for files with a transcript."""
+    page.route(TRANSCRIPTIONS, lambda route: fulfill(route, transcript))
 
-    def transcribe(route: Route) -> None:
-        parts = [{**transcript, "segments": part} for part in (SEGMENTS[:2], SEGMENTS[2:])]
-        events = [{"type": "transcript.part", "transcript": part} for part in parts]
-        events.append({"type": "transcript.done", "transcript": transcript})
-        text = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-        route.fulfill(content_type="text/event-stream", body=text)
 
-    page.route("**/v1/audio/transcriptions", transcribe)
+def fulfill(route: Route, transcript: dict[str, Any]) -> None:
+    """Answer a request with a transcript in two parts and a whole."""
+    parts = [{**transcript, "segments": part} for part in (SEGMENTS[:2], SEGMENTS[2:])]
+    events = [{"type": "transcript.part", "transcript": part} for part in parts]
+    events.append({"type": "transcript.done", "transcript": transcript})
+    text = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    route.fulfill(content_type="text/event-stream", body=text)
+
+
+def compare(page: Page, first: dict[str, Any]) -> Route:
+    """Compare two answers: one that is there, and that of the request that is returned."""
+    waiting: list[Route] = []
+    replies = iter([lambda route: fulfill(route, first), waiting.append])
+    page.route(TRANSCRIPTIONS, lambda route: next(replies)(route))
+    page.locator("#choices > summary").click()
+    page.locator("#compare").check()
+    places = count()
+    with page.expect_request(lambda one: "/transcriptions" in one.url and next(places) == 1):
+        page.get_by_role("button", name="Transcribe again").click()
+    page.locator("#file-panel .status", has_text="B · ").wait_for()
+    (route,) = waiting
+    return route
+
+
+def correct(page: Page, text: str, other: str) -> None:
+    """Correct the first word with a text."""
+    word(page, text).first.press("Enter")
+    page.keyboard.type(other)
+    page.keyboard.press("Enter")
 
 
 def wait_until_done(page: Page) -> None:
@@ -94,8 +130,8 @@ def saved(page: Page, ending: str) -> str:
     return downloading.value.path().read_text()
 
 
-def asked(page: Page, button: str, *, is_accepted: bool) -> str:
-    """Press a button, and return the question that it asks."""
+def asked(page: Page, act: Callable[[], None], *, is_accepted: bool) -> str:
+    """Do something, and return the question that it brings."""
     messages: list[str] = []
 
     def reply(dialog: Dialog) -> None:
@@ -106,7 +142,7 @@ def asked(page: Page, button: str, *, is_accepted: bool) -> str:
             dialog.dismiss()
 
     page.once("dialog", reply)
-    page.get_by_role("button", name=button).click()
+    act()
     (message,) = messages
     return message
 
@@ -154,9 +190,7 @@ def test_words_are_corrected_with_the_keyboard(page: Page) -> None:
 
 
 def test_what_is_saved_has_the_corrections(page: Page) -> None:
-    word(page, "tow").press("Enter")
-    page.keyboard.type("two")
-    page.keyboard.press("Enter")
+    correct(page, "tow", "two")
     for name in ("An", "Ann"):
         page.get_by_label("Name of speaker A").fill(name)
     page.get_by_label("Who speaks").nth(1).select_option("another one")
@@ -187,9 +221,7 @@ def test_paragraphs_without_speakers_are_in_the_text_file(page: Page) -> None:
 
 
 def test_corrections_outlast_a_reload_and_another_file(page: Page, files: list[Path]) -> None:
-    word(page, "tow").press("Enter")
-    page.keyboard.type("two")
-    page.keyboard.press("Enter")
+    correct(page, "tow", "two")
     page.get_by_label("Name of speaker B").fill("Bo")
     page.reload()
     wait_until_done(page)
@@ -216,7 +248,7 @@ def test_the_files_that_were_transcribed_last_are_kept(page: Page) -> None:
             const { keep, keepCorrections, kept } = await import("/page/kept.js");
             const ids = Array.from({ length: 12 }, (_, at) => `file ${at}`);
             for (const [at, id] of ids.entries()) {
-                await keep({ id, opened: Date.now() + at, name: id, file: null, answers: [] });
+                await keep({ id, opened: Date.now() + at, name: id, file: null, answers: [] }, []);
                 await keepCorrections(id, [at]);
             }
             return Promise.all(ids.map(kept));
@@ -226,14 +258,100 @@ def test_the_files_that_were_transcribed_last_are_kept(page: Page) -> None:
     assert [work["corrections"] for work in kept[2:]] == [[at] for at in range(2, 12)]
 
 
-def test_corrections_are_not_lost_without_a_question(page: Page) -> None:
+def test_a_file_that_is_opened_again_is_not_the_oldest_one(page: Page) -> None:
+    keep_others = """async ([first, end]) => {
+        const { keep } = await import("/page/kept.js");
+        for (let at = first; at < end; at++) {
+            const id = `file ${at}`;
+            await keep({ id, opened: Date.now(), name: id, file: null, answers: [] }, []);
+        }
+    }"""
+    correct(page, "tow", "two")
+    page.evaluate(keep_others, [0, 9])
+    page.reload()
+    word(page, "two").wait_for()
+    page.evaluate(keep_others, [9, 10])
+    page.reload()
+    word(page, "two").wait_for()
+
+
+def test_a_word_that_is_typed_as_another_file_opens_is_kept(page: Page, files: list[Path]) -> None:
+    correct(page, "Fourr.", "Four.")
     word(page, "tow").press("Enter")
     page.keyboard.type("two")
-    page.keyboard.press("Enter")
-    again = "The corrections of this file will be lost. Transcribe it again?"
-    assert asked(page, "Transcribe again", is_accepted=False) == again
+    page.locator("#file").set_input_files(files[1])
+    page.get_by_role("heading", name="call.wav").wait_for()
+    page.locator("#file").set_input_files(files[0])
+    page.get_by_role("heading", name="talk.wav").wait_for()
+    wait_until_done(page)
+    assert texts(page)[0] == "One two three. Four."
+
+
+def test_a_correction_is_kept_while_the_other_answer_comes(page: Page) -> None:
+    second = compare(page, TALK)
+    correct(page, "tow", "too")
+    fulfill(second, OTHER_TALK)
+    wait_until_done(page)
+    page.reload()
+    wait_until_done(page)
+    both = ["One too three. Fourr.", "Five sicks.", "One two three. Fourr.", "Five sicks.", "Sven."]
+    assert texts(page) == both
+
+
+def test_corrections_never_meet_another_answer(page: Page) -> None:
+    compare(page, OTHER_TALK)
+    correct(page, "Sven.", "Seven.")
+    page.get_by_role("button", name="Cancel").click()
+    page.locator("#file-panel .status", has_text="Cancelled").wait_for()
+    page.reload()
+    wait_until_done(page)
+    assert texts(page) == ["One two three. Fourr.", "Five sicks.", "Seven."]
+    page.keyboard.press("Control+z")
+    assert texts(page)[-1] == "Sven."
+
+
+def test_an_answer_that_is_not_kept_leaves_none_for_its_corrections(page: Page) -> None:
+    kept = page.evaluate(
+        """async () => {
+            const { keep, keepCorrections, kept } = await import("/page/kept.js");
+            const work = { id: "file", opened: Date.now(), name: "file", file: null, answers: [] };
+            await keep(work, []);
+            const { put } = IDBObjectStore.prototype;
+            IDBObjectStore.prototype.put = function (...values) {
+                if (this.name === "works") throw new DOMException("full");
+                return put.apply(this, values);
+            };
+            const problem = await keep(work, []).catch(({ message }) => message);
+            await keepCorrections("file", [1]);
+            return [problem, await kept("file")];
+        }"""
+    )
+    assert kept == ["full", None]
+
+
+def test_what_differs_stays_marked_in_turns_and_words(page: Page) -> None:
+    fulfill(compare(page, TALK), {**OTHER_TALK, "segments": OTHER_TALK["segments"][:3]})
+    wait_until_done(page)
+    marked = page.locator("#file-panel .is-different")
+    assert marked.all_inner_texts() == ["tow", "two"]
+    page.get_by_label("Who speaks").first.select_option("another one")
+    assert marked.all_inner_texts() == ["tow", "two"]
+    page.get_by_role("button", name="Undo").first.click()
+    assert marked.all_inner_texts() == ["tow", "two"]
+    correct(page, "tow", "too")
+    assert marked.all_inner_texts() == ["too", "two"]
+    correct(page, "too", "Two")
+    assert marked.all_inner_texts() == []
+    page.locator("#file-panel .status", has_text="both answers have the same words").wait_for()
+
+
+def test_corrections_are_not_lost_without_a_question(page: Page) -> None:
+    correct(page, "tow", "two")
+    question = "The corrections of this file will be lost. Transcribe it again?"
+    again = page.get_by_role("button", name="Transcribe again")
+    assert asked(page, again.click, is_accepted=False) == question
     assert texts(page)[0] == "One two three. Fourr."
-    assert asked(page, "Transcribe again", is_accepted=True) == again
+    assert asked(page, again.click, is_accepted=True) == question
     word(page, "tow").wait_for()
     wait_until_done(page)
     # Nothing is corrected: there is nothing to ask.
@@ -244,14 +362,21 @@ def test_corrections_are_not_lost_without_a_question(page: Page) -> None:
     assert page.locator("#file-panel").is_hidden()
 
 
-def test_a_browser_that_keeps_nothing_says_so(page: Page) -> None:
+def test_a_browser_that_keeps_nothing_says_so_and_asks(page: Page, files: list[Path]) -> None:
     full = "() => { throw new DOMException('full'); }"
     page.evaluate(f"() => {{ IDBObjectStore.prototype.put = {full}; }}")
-    word(page, "tow").press("Enter")
-    page.keyboard.type("two")
-    page.keyboard.press("Enter")
+    correct(page, "tow", "two")
     page.locator("#file-panel .status.is-problem", has_text="keeps no texts").wait_for()
+    with page.expect_event("dialog") as leaving:
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        page.get_by_role("link", name="API").click(no_wait_after=True)
+    assert leaving.value.type == "beforeunload"
+    question = "The corrections of this file will be lost. Open another one?"
+    open_other = partial(page.locator("#file").set_input_files, files[1])
+    assert asked(page, open_other, is_accepted=False) == question
     assert texts(page)[0] == "One two three. Fourr."
+    assert asked(page, open_other, is_accepted=True) == question
+    page.get_by_role("heading", name="call.wav").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

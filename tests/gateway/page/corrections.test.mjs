@@ -3,12 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  Corrections,
-  continues,
-  corrected,
-  inParagraphs,
-} from "../../../src/conch/gateway/page/corrections.js";
+import { Corrections, continues, corrected } from "../../../src/conch/gateway/page/corrections.js";
 
 const TRANSCRIPT = {
   text: "Hello. Hi. Bye.",
@@ -149,6 +144,45 @@ test("a turn is given to another speaker, who may have a name", () => {
   );
 });
 
+test("a speaker to whom no turn goes has the seconds of his segments", () => {
+  const talk = { ...TALK, turns: TALK.turns.filter(({ start }) => start !== 3.1) };
+  const { turns, speakers } = corrected(talk, { speakers: new Map([[1, "C"]]) });
+  assert.deepEqual(turns, talk.turns);
+  assert.deepEqual(
+    speakers.map(({ name, seconds }) => [name, seconds.toFixed(1)]),
+    [
+      ["A", "2.8"],
+      ["B", "2.0"],
+      ["C", "1.0"],
+    ],
+  );
+});
+
+test("speakers keep what else is known of them", () => {
+  const speakers = [
+    { name: "A", seconds: 3.6, embedding: "a" },
+    { name: "B", seconds: 2, embedding: "b" },
+  ];
+  const talk = { ...TALK, speakers };
+  assert.equal(corrected(talk, { words: new Map([["0 1", "two"]]) }).speakers, speakers);
+  const names = new Map([
+    ["A", "Ann"],
+    ["B", "Ann"],
+  ]);
+  assert.deepEqual(corrected(talk, { names }).speakers, [
+    { name: "Ann", seconds: 5.6, embedding: "a" },
+  ]);
+  const given = corrected(talk, { speakers: new Map([[0, "C"]]) }).speakers;
+  assert.deepEqual(
+    given.map(({ name, embedding }) => [name, embedding]),
+    [
+      ["C", undefined],
+      ["A", "a"],
+      ["B", "b"],
+    ],
+  );
+});
+
 test("what is undone holds again, until there is another edit", () => {
   const corrections = new Corrections();
   const first = { segment: 0, word: 1, text: "two" };
@@ -176,14 +210,8 @@ test("what is undone holds again, until there is another edit", () => {
 test("a paragraph ends at a pause, at another speaker and when it is long", () => {
   const at = (start, end, speaker = "A") => ({ start, end, speaker });
   assert.ok(!continues([], at(0, 1)));
-  assert.ok(continues([at(0, 1)], at(2, 3)));
-  assert.ok(!continues([at(0, 1)], at(2.6, 3)));
+  assert.ok(continues([at(0, 1)], at(3.9, 5)));
+  assert.ok(!continues([at(0, 1)], at(4, 5)));
   assert.ok(!continues([at(0, 1)], at(1, 2, "B")));
   assert.ok(!continues([at(0, 20), at(20, 46)], at(46, 50)));
-});
-
-test("a text file has an empty line between paragraphs", () => {
-  assert.equal(inParagraphs(TALK), "One tow three. Four.\n\nFive six.");
-  const said = edited({ segments: [1], speaker: "B" }, { segment: 0, word: 1, text: "two" });
-  assert.equal(inParagraphs(said), "One two three.\n\nFour.\n\nFive six.");
 });

@@ -1,13 +1,6 @@
 /** One answer: its words, the path that made it, and what can be done with it. */
 
-import {
-  Corrections,
-  continues,
-  corrected,
-  inParagraphs,
-  wordKey,
-  wordsOf,
-} from "./corrections.js";
+import { Corrections, continues, corrected, wordKey, wordsOf } from "./corrections.js";
 import { button, clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { candidatesOf } from "./nbest_view.js";
@@ -34,7 +27,7 @@ export class AnswerView {
    * @param {import("./player.js").Player} settings.player
    * @param {(() => Promise<any>) | null} settings.askCandidates Returns n-best lists too.
    * @param {(error: Error) => string} settings.explain
-   * @param {() => void} settings.onCorrection
+   * @param {(edit: import("./corrections.js").Edit) => void} settings.onCorrection
    */
   constructor({ title, fileName, components, player, askCandidates, explain, onCorrection }) {
     /** @type {any} What the server said. */
@@ -122,11 +115,8 @@ export class AnswerView {
     const asked = this.askCandidates ? [" ", ask] : [];
     this.meta.replaceChildren(`${transcript.duration.toFixed(1)} s of audio${time}`, ...asked);
     this.warnings.replaceChildren(...warnings);
-    const written = (ending) => {
-      const said = corrected(transcript, this.changes);
-      return ending === "txt" ? { ...said, text: inParagraphs(said) } : said;
-    };
-    const files = downloads(written, this.fileName, this.explain);
+    const said = () => corrected(transcript, this.changes);
+    const files = downloads(said, this.fileName, this.explain);
     this.tools.replaceChildren(files, this.undoButton, this.redoButton);
   }
 
@@ -203,7 +193,8 @@ export class AnswerView {
         ? null
         : `${start.toFixed(2)} s, confidence ${confidence.toFixed(2)}`;
     const element = el("button", {
-      ...{ type: "button", tabindex: -1, title, "data-start": start, "data-key": key },
+      ...{ type: "button", class: "word", tabindex: -1, title },
+      ...{ "data-start": start, "data-key": key },
     });
     const shown = { element, said: word.text, text: "", start, end, confidence };
     this.fill(shown);
@@ -221,7 +212,8 @@ export class AnswerView {
     word.element.textContent = word.text;
     word.element.hidden = !word.text;
     const shade = SHADES.filter((limit) => other === undefined && word.confidence < limit).length;
-    word.element.className = `word shade-${shade}`;
+    for (let level = 0; level <= SHADES.length; level++)
+      word.element.classList.toggle(`shade-${level}`, level === shade);
   }
 
   /**
@@ -331,7 +323,7 @@ export class AnswerView {
     const now = this.stops().findIndex((stop) => stop.dataset.key === key);
     if (was >= 0) this.goTo(now >= 0 ? now : was);
     this.mayUndo();
-    this.onCorrection();
+    this.onCorrection(edit);
   }
 
   /** Tell whether there is something to undo. */

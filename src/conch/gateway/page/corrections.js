@@ -9,8 +9,8 @@
  *   names: Map<string, string>}} Changes By `wordKey`, segment and label.
  */
 
-/** Seconds of silence that begin a paragraph. */
-const PAUSE_S = 1.5;
+/** Seconds of silence that begin a paragraph, as in the text that the server writes. */
+const PAUSE_S = 3;
 /** Seconds after which a paragraph ends with its segment. */
 const LONG_S = 45;
 
@@ -131,34 +131,23 @@ export function corrected(
       ...item,
       speakers: [...new Set(item.speakers.map((label) => whoSays(label, item)))],
     }));
-  if (transcript.speakers) {
-    const spans = made.turns?.length ? made.turns : segments;
+  if (transcript.speakers && (speakers.size || names.size)) {
+    const turns = made.turns ?? [];
+    const inTurns = new Set(turns.map(({ speaker }) => speaker));
+    // A segment that is given away may hold the middle of no turn.
+    const spans = [...turns, ...segments.filter(({ speaker }) => !inTurns.has(speaker))];
     const lengths = speakers.size
       ? spans.map(({ speaker, start, end }) => [speaker, end - start])
       : transcript.speakers.map(({ name, seconds }) => [nameOf(name), seconds]);
     const sums = new Map();
     for (const [name, seconds] of lengths)
       if (name) sums.set(name, (sums.get(name) ?? 0) + seconds);
-    made.speakers = [...sums].map(([name, seconds]) => ({ name, seconds }));
+    made.speakers = [...sums].map(([name, seconds]) => {
+      const known = transcript.speakers.find((speaker) => nameOf(speaker.name) === name);
+      return { ...known, name, seconds };
+    });
   }
   return made;
-}
-
-/**
- * Return the text of a transcript with an empty line between its paragraphs.
- * @param {any} transcript
- * @returns {string}
- */
-export function inParagraphs({ text, segments }) {
-  let paragraph = [];
-  const begun = segments.map((segment) => {
-    const begins = !continues(paragraph, segment);
-    paragraph = begins ? [segment] : [...paragraph, segment];
-    return begins && segment.text ? `\n\n${segment.text}` : segment.text;
-  });
-  return replaced(text, segments, begun)
-    .replace(/\s*\n\n\s*/g, "\n\n")
-    .trim();
 }
 
 /**

@@ -81,6 +81,16 @@ export function clock(seconds) {
   return `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
 }
 
+/**
+ * Have the browser ask before the page is left.
+ * @param {Event} event
+ */
+export function stay(event) {
+  event.preventDefault();
+  // Older browsers look at this alone.
+  event.returnValue = true;
+}
+
 let made = 0;
 
 /**

@@ -11,7 +11,7 @@ const FORMATS = {
 };
 
 /**
- * @param {(ending: string) => any} transcript Asked for at the press of a button.
+ * @param {() => any} transcript Asked for at the press of a button.
  * @param {string} name Of the file, without its ending.
  * @param {(error: Error) => string} explain
  * @returns {HTMLElement}
@@ -21,7 +21,7 @@ export function downloads(transcript, name, explain) {
   const saving = (ending, type, write) => {
     const press = async () => {
       try {
-        const blob = new Blob([await write(transcript(ending))], { type: `${type};charset=utf-8` });
+        const blob = new Blob([await write(transcript())], { type: `${type};charset=utf-8` });
         save(blob, `${name}.${ending}`);
         problem.textContent = "";
       } catch (error) {

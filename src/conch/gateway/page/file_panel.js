@@ -2,8 +2,8 @@
 
 import { AnswerView } from "./answer_view.js";
 import { componentsFor, transcribe } from "./api.js";
-import { button, byId, el } from "./dom.js";
-import { forget, keep, keepCorrections, kept } from "./kept.js";
+import { button, byId, el, stay } from "./dom.js";
+import { forget, keep, keepCorrections, kept, touch } from "./kept.js";
 import { onOneScale, taken } from "./path_model.js";
 import { Player } from "./player.js";
 import { StatusLine } from "./status_line.js";
@@ -42,6 +42,8 @@ export class FilePanel {
     this.views = [];
     /** @type {AbortController | null} */
     this.running = null;
+    /** Whether the browser lacks answers or corrections that are shown. */
+    this.isUnkept = false;
     this.name = el("h2", { tabindex: -1 });
     this.status = new StatusLine();
     this.upload = progressBar("Upload");
@@ -68,6 +70,7 @@ export class FilePanel {
     const parts = [this.name, this.status.element, this.bars, this.audio, this.silent];
     host.append(...parts, buttons, this.legend, this.answers);
     document.addEventListener("keydown", (event) => this.pressed(event));
+    this.stay = (event) => this.isCorrected && stay(event);
   }
 
   /**
@@ -75,6 +78,7 @@ export class FilePanel {
    * @param {File} file
    */
   async open(file) {
+    if (this.isUnkept && !this.mayLose("Open another one?")) return;
     const id = `${file.name} ${file.size} ${file.lastModified}`;
     this.begin(id, file.name, file);
     const work = await kept(id).catch(() => null);
@@ -100,6 +104,7 @@ export class FilePanel {
   begin(id, name, file) {
     this.cancel();
     this.id = id;
+    this.setUnkept(false);
     // The browser keeps it for this tab.
     history.replaceState(id, "");
     this.file = file;
@@ -114,6 +119,8 @@ export class FilePanel {
   /** @param {any} work As it was kept. */
   reopen({ id, name, file, answers, corrections }) {
     this.begin(id, name, file);
+    // Without it the file only goes sooner.
+    touch(id).catch(() => {});
     const { signal } = (this.running = new AbortController());
     const views = answers.map(({ way, components }) => this.viewOf(way, components, signal));
     this.show(views);
@@ -132,13 +139,16 @@ export class FilePanel {
     this.report(forget(id));
   }
 
+  get isCorrected() {
+    return this.views.some((view) => view.corrections.count);
+  }
+
   /**
    * @param {string} question
    * @returns {boolean} Whether there are no corrections, or the user lets them go.
    */
   mayLose(question) {
-    const isCorrected = this.views.some((view) => view.corrections.count);
-    return !isCorrected || confirm(`The corrections of this file will be lost. ${question}`);
+    return !this.isCorrected || confirm(`The corrections of this file will be lost. ${question}`);
   }
 
   /** @param {KeyboardEvent} event */
@@ -159,6 +169,7 @@ export class FilePanel {
     if (!this.file || !this.mayLose("Transcribe it again?")) return;
     this.cancel();
     const running = (this.running = new AbortController());
+    const { id, file } = this;
     const ways = this.ways();
     if (!ways) {
       this.show([]);
@@ -174,15 +185,18 @@ export class FilePanel {
       running.signal.throwIfAborted();
       views = ways.map((way, at) => this.viewOf(way, paths[at], running.signal));
       this.show(views);
+      const answers = [];
       // One after the other, so that neither slows the other's times.
-      for (const [at, way] of ways.entries())
+      for (const [at, way] of ways.entries()) {
         await this.ask(way, views[at], running.signal, ways.length > 1);
+        const { components, transcript } = views[at];
+        answers.push({ way, components, transcript });
+        // Each when it comes, as it can be corrected before the next one does.
+        this.setUnkept(false);
+        const work = { id, opened: Date.now(), name: file.name, file, answers };
+        this.report(keep(work, correctionsOf(views)));
+      }
       this.done();
-      const answers = views.map(({ transcript, components }, at) => ({
-        ...{ way: ways[at], components, transcript },
-      }));
-      const { id, file } = this;
-      this.report(keep({ id, opened: Date.now(), name: file.name, file, answers }));
     } catch (error) {
       if (this.running !== running) return;
       views.forEach((view) => (view.path.running = false));
@@ -207,16 +221,28 @@ export class FilePanel {
 
   /** @param {Promise<void>} keeping What fails is told. */
   report(keeping) {
-    keeping.catch(() => this.status.say(UNKEPT, true));
+    keeping.catch(() => {
+      this.setUnkept(true);
+      this.status.say(UNKEPT, true);
+    });
+  }
+
+  /** @param {boolean} isUnkept */
+  setUnkept(isUnkept) {
+    this.isUnkept = isUnkept;
+    // Only while it is needed: it keeps a browser from holding the page ready for a return.
+    if (isUnkept) addEventListener("beforeunload", this.stay);
+    else removeEventListener("beforeunload", this.stay);
   }
 
   /** @param {AnswerView[]} views */
   show(views) {
+    // A browser may accept a word in a field that goes away: it is for the views before.
+    this.answers.replaceChildren(...views.map((view) => view.element));
     this.views = views;
     this.player.listeners.forEach(
       (_, owner) => views.includes(owner) || this.player.listeners.delete(owner),
     );
-    this.answers.replaceChildren(...views.map((view) => view.element));
     this.answers.classList.toggle("is-comparison", views.length > 1);
     this.compareButton.textContent =
       views.length > 1 ? "Change the choices" : "Compare with another choice";
@@ -290,7 +316,6 @@ export class FilePanel {
     const { id, file } = this;
     const beam = Number(way.fields.beam_size ?? NBEST);
     const fields = { ...way.fields, response_format: "conch", nbest: Math.min(NBEST, beam) };
-    const corrections = () => this.views.map((view) => view.corrections);
     return new AnswerView({
       title: way.title,
       fileName: this.name.textContent.replace(/\.[^.]*$/, "") || "transcript",
@@ -298,8 +323,21 @@ export class FilePanel {
       player: this.player,
       askCandidates: file && (() => transcribe(file, fields, { signal })),
       explain: this.explain,
-      onCorrection: () => this.report(keepCorrections(id, corrections())),
+      onCorrection: (edit) => this.corrected(id, edit),
     });
+  }
+
+  /**
+   * Keep a correction, and mark what differs now.
+   * @param {string} id
+   * @param {import("./corrections.js").Edit} edit
+   */
+  corrected(id, edit) {
+    this.report(keepCorrections(id, correctionsOf(this.views)));
+    const areComplete = this.views.every((view) => view.transcript);
+    if (this.views.length < 2 || !areComplete || "label" in edit) return;
+    const said = this.compare(this.views);
+    if (!this.isUnkept) this.status.say(said);
   }
 
   unplayable() {
@@ -317,6 +355,14 @@ export class FilePanel {
     // A button that goes away must not take the keyboard's place with it.
     if (hasFocus) (isBusy ? this.cancelButton : this.againButton).focus();
   }
+}
+
+/**
+ * @param {AnswerView[]} views
+ * @returns {import("./corrections.js").Corrections[]}
+ */
+function correctionsOf(views) {
+  return views.map((view) => view.corrections);
 }
 
 /**

@@ -44,15 +44,38 @@ async function transact(mode, ask) {
 }
 
 /**
- * Keep a file with its answers, without corrections; the oldest one beyond MOST goes.
+ * Keep a file with its answers and their corrections; the oldest one beyond MOST goes.
  * @param {Work} work
+ * @param {import("./corrections.js").Corrections[]} corrections Of each answer.
  */
-export async function keep(work) {
-  const put = (item) => transact("readwrite", (works) => works.put(item));
-  await transact("readwrite", (_, corrections) => corrections.delete(work.id));
-  await put(work).catch(() => put({ ...work, file: null }));
+export async function keep(work, corrections) {
+  const put = (item) =>
+    transact("readwrite", (works, kept) => {
+      works.put(item);
+      return kept.put(corrections, work.id);
+    });
+  try {
+    await put(work).catch(() => put({ ...work, file: null }));
+  } catch (error) {
+    // Corrections to come must not meet older answers.
+    await forget(work.id);
+    throw error;
+  }
   const ids = await transact("readonly", (works) => works.index("opened").getAllKeys());
   for (const id of ids.slice(0, -MOST)) await forget(id);
+}
+
+/**
+ * Note that a kept file is opened now.
+ * @param {string} id
+ * @returns {Promise<void>}
+ */
+export function touch(id) {
+  return transact("readwrite", (works) => {
+    const request = works.get(id);
+    request.onsuccess = () => works.put({ ...request.result, opened: Date.now() });
+    return request;
+  });
 }
 
 /**

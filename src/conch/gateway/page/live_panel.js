@@ -2,7 +2,7 @@
 
 import { componentsFor } from "./api.js";
 import { corrected } from "./corrections.js";
-import { button, clock, el } from "./dom.js";
+import { button, clock, el, stay } from "./dom.js";
 import { downloads } from "./downloads.js";
 import { LiveModel, told } from "./live_model.js";
 import { piecesThatStay, runsOf, speakerOf } from "./live_runs.js";
@@ -363,14 +363,4 @@ export class LivePanel {
     }
     return parts;
   }
-}
-
-/**
- * Have the browser ask before the page is left.
- * @param {Event} event
- */
-function stay(event) {
-  event.preventDefault();
-  // Older browsers look at this alone.
-  event.returnValue = true;
 }
