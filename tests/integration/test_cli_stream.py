@@ -122,7 +122,7 @@ def test_a_pipe_that_pauses_gets_its_line_and_ctrl_c_ends_it(server, recordings)
         (
             ["a.wav", "--mode", "offline"],
             2,
-            "option 'mode' of a stream's chunks cannot be offline",
+            "argument --mode: invalid choice: 'offline'",
         ),
         (["a.wav", "--speed", "-1"], 2, "a number from 0 to 1000"),
         (["a.wav", "--raw"], 2, "--raw goes with - (stdin)"),
