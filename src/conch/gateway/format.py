@@ -23,10 +23,9 @@ from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.errors import OptionError
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text
-from conch.wire.known_speakers import check_name
 from conch.wire.limits import clipped
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
-from conch.wire.speaker_names import renamed, unknown_label
+from conch.wire.speaker_names import check_names, renamed, unknown_label
 
 Format = Literal["text", "srt", "vtt", "ctm", "stm", "rttm", "seglst"]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
@@ -123,9 +122,7 @@ async def write(request: web.Request) -> web.Response:
 def _written(body: bytes) -> tuple[FormatRequest, str]:
     parsed = read(body)
     transcript, names = transcript_of(parsed.transcript), parsed.speaker_names
-    for name in names.values():
-        if problem := check_name(name):
-            raise OptionError(f"option 'speaker_names': {problem}; sent: {clipped(name)!r}")
+    check_names(names)
     if problem := unknown_label(transcript, names):
         raise OptionError(problem)
     return parsed, FORMATS[parsed.format](renamed(transcript, names), parsed.name)

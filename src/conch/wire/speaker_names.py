@@ -27,6 +27,13 @@ def names_of(text: str) -> dict[str, str]:
     return names
 
 
+def check_names(names: Mapping[str, str]) -> None:
+    """Raise an OptionError for a name that no speaker can have."""
+    for name in names.values():
+        if problem := check_name(name):
+            raise OptionError(f"option 'speaker_names': {problem}; sent: {clipped(name)!r}")
+
+
 def unknown_label(transcript: Transcript, names: Mapping[str, str]) -> str:
     """Return what is wrong with names whose label no speaker has; empty if nothing is."""
     if not names:

@@ -10,7 +10,7 @@ from loop_gateway import LoopGateway
 from plain_live import spoken
 from sockets import listening_to
 
-from conch.gateway.deepgram.turns import Turns
+from conch.gateway.deepgram.turns import TurnMessages
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.session_stream import LiveSegment
 from conch.session.resume_state import LOST
@@ -156,12 +156,12 @@ def update(
     )
 
 
-def events(turns: Turns, news: LiveUpdate) -> list[tuple[str, int, str]]:
+def events(turns: TurnMessages, news: LiveUpdate) -> list[tuple[str, int, str]]:
     return [told(message) for message in turns.after(news)]
 
 
 def test_a_turn_goes_on_where_its_length_ends_an_utterance() -> None:
-    turns = Turns("req_1", 1.0)
+    turns = TurnMessages("req_1", 1.0)
     cut = update(30.0, said(0, 29.0, "length"), index=1)
     assert events(turns, cut) == [("StartOfTurn", 0, "")]
     spoken = OpenUtterance(29.6, (Word("more", 29.6, 30.2, 1.0),))
@@ -175,7 +175,7 @@ def test_a_turn_goes_on_where_its_length_ends_an_utterance() -> None:
 
 
 def test_silence_after_an_utterance_that_was_cut_ends_the_turn() -> None:
-    turns = Turns("req_1", 1.0)
+    turns = TurnMessages("req_1", 1.0)
     assert events(turns, update(30.0, said(0, 29.0, "length"), index=1))
     assert events(turns, update(30.4, index=1)) == []
     assert events(turns, update(30.5, index=1)) == [("EndOfTurn", 0, "word0")]
@@ -183,7 +183,7 @@ def test_silence_after_an_utterance_that_was_cut_ends_the_turn() -> None:
 
 
 def test_a_lost_server_ends_no_turn() -> None:
-    turns = Turns("req_1", 1.0)
+    turns = TurnMessages("req_1", 1.0)
     more = OpenUtterance(1.0, (Word("three", 1.0, 1.4, 1.0),))
     news = update(1.5, said(0, 0.4, LOST), spoken=more, index=1)
     assert events(turns, news) == [("StartOfTurn", 0, ""), ("Update", 0, "word0 three")]
@@ -192,7 +192,7 @@ def test_a_lost_server_ends_no_turn() -> None:
 
 
 def test_words_that_another_server_hears_again_are_in_one_turn() -> None:
-    turns = Turns("req_1", 1.0)
+    turns = TurnMessages("req_1", 1.0)
     first = update(2.0, said(0, 0.4, "silence", is_final=False), index=1)
     assert events(turns, first)[-1] == ("EndOfTurn", 0, "word0")
     again = OpenUtterance(0.5, (Word("word0", 0.45, 0.95, 1.0),))
@@ -204,7 +204,7 @@ def test_words_that_another_server_hears_again_are_in_one_turn() -> None:
 
 
 def test_an_eager_end_has_the_text_of_an_utterance_that_ends_with_it() -> None:
-    turns = Turns("req_1", 1.0)
+    turns = TurnMessages("req_1", 1.0)
     began, probable = TurnEvent("speech_started", 0.4, 0), TurnEvent("eager_end", 0.9, 0, 0.97)
     news = update(1.2, said(0, 0.4, "silence"), events=(began, probable), index=1)
     assert events(turns, news) == [
@@ -215,7 +215,7 @@ def test_an_eager_end_has_the_text_of_an_utterance_that_ends_with_it() -> None:
 
 
 def test_noise_is_a_turn_without_words() -> None:
-    turns = Turns("req_1", 1.0)
+    turns = TurnMessages("req_1", 1.0)
     begun = update(0.6, events=(TurnEvent("speech_started", 0.4, 0),))
     assert events(turns, begun) == [("StartOfTurn", 0, "")]
     assert events(turns, update(1.0, spoken=OpenUtterance(0.4))) == []

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial
 from typing import Any, ClassVar
 
 from aiohttp import web
@@ -63,9 +62,11 @@ async def transcribe(request: web.Request) -> web.Response:
                 check_samples(form.file.read(NUM_NAMED_BYTES), asked.own_encoding)
             await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
             transcript = await transcript_of(request, form, options, DEEPGRAM_FILE.address)
-            written = partial(file_answer, transcript, asked, request[REQUEST_ID], form.digest)
+            known = request[REQUEST_ID], form.digest
             # In a thread: an hour of words takes a while to write.
-            text = await asyncio.to_thread(lambda: strict_json(written()))
+            text = await asyncio.to_thread(
+                lambda: strict_json(file_answer(transcript, asked, *known))
+            )
             return web.Response(text=text, content_type="application/json")
 
 
@@ -84,6 +85,7 @@ async def listen(request: web.Request) -> web.StreamResponse:
 
 
 async def granted_options(asked: Parameters, gateway: Gateway) -> RecognitionOptions:
+    """Return the options that parameters set, without the wishes that the server cannot do."""
     options = recognition_options(asked, gateway.model_aliases)
     wished = {"punctuate"} if asked.numerals else {"punctuate", "itn"}
     wishes = wishes_among(options.sent.keys() & wished, options)
@@ -92,6 +94,8 @@ async def granted_options(asked: Parameters, gateway: Gateway) -> RecognitionOpt
 
 
 class DeepgramListenSession(DeepgramSession, ListenSession):
+    """A session of live audio that keeps the settings it began with."""
+
     async def _obey(self, text: str) -> None:
         command = command_in(text)
         if command is None or command.type != "Configure":

@@ -4,6 +4,7 @@ Each sets an option, or is a hint that changes nothing, or is refused by its nam
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, TypeVar
@@ -93,13 +94,13 @@ class Parameters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamParameters(Parameters):
+class StreamParameters(Parameters, ABC):
     """What all live audio takes."""
 
     @property
+    @abstractmethod
     def live_options(self) -> dict[str, OptionValue]:
         """The options that live audio alone has."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

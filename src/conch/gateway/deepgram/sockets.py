@@ -1,5 +1,6 @@
 """What Deepgram's WebSockets share, and how their addresses know Conch's own protocol."""
 
+from abc import abstractmethod
 from collections.abc import Collection
 
 from aiohttp import web
@@ -37,6 +38,6 @@ class DeepgramSession(PlainSession):
         elif (told := self._told(message)) is not None:
             await super()._send(told)
 
+    @abstractmethod
     def _told(self, message: Message) -> Message | None:
         """Return Deepgram's message in place of one of Conch's; None if it has none."""
-        raise NotImplementedError

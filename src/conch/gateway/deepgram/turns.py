@@ -116,7 +116,7 @@ class _Session(DeepgramListenSession, _Numbered):
             await self._send({"type": "Warning", **warning, "description": description})
 
     def _make_messages(self) -> Any:
-        return Turns(self._request_id, self._query.options.endpoint_silence_ms / 1000)
+        return TurnMessages(self._request_id, self._query.options.endpoint_silence_ms / 1000)
 
     def _told(self, message: Message) -> Message | None:
         if message["type"] != "ready":
@@ -140,7 +140,7 @@ class _Said:
         return cls(part.text if is_whole else text_of_words(words), words, end)
 
 
-class Turns:
+class TurnMessages:
     """The messages of turns. A turn goes on where its length, or a lost server, ends a segment."""
 
     def __init__(self, request_id: str, pause_s: float) -> None:
