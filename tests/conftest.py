@@ -1,7 +1,9 @@
 """Which tests pytest-xdist gives to one worker, and in which event loop a coroutine runs."""
 
 import gc
+import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -100,6 +102,24 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     # Not in pyproject.toml: .venv-bulk lacks anyio, and refuses an option that it does not know.
     config.option.anyio_mode = "auto"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def usual_priority() -> Iterator[None]:
+    """Keep the priority of a worker, which a component that is made in a test would lower for good.
+
+    On a busy machine all later tests of the worker would starve.
+    """
+    of_process = os.setpriority
+
+    def set_priority(which: int, who: int, priority: int) -> None:
+        if who:
+            of_process(which, who, priority)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "setpriority", set_priority)
+        patch.setattr(os, "sched_setscheduler", lambda *_: None)
+        yield
 
 
 @pytest.fixture
