@@ -14,7 +14,6 @@ from typing import Any, Literal, get_args
 
 from conch.families.options import Rule, When
 
-DataType = Literal["FP32", "INT32", "BYTES"]
 ToText = Literal["find speech", "encode", "decode", "rescore", "write", "label"]
 """Step of a component on the way from a recording to its text: text steps write, speakers label."""
 ToSpeech = Literal["read", "voice", "sound"]
@@ -22,18 +21,6 @@ ToSpeech = Literal["read", "voice", "sound"]
 Step = ToText | ToSpeech
 TO_TEXT: tuple[str, ...] = get_args(ToText)
 TO_SPEECH: tuple[str, ...] = get_args(ToSpeech)
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """An input or an output of a component, without the batch dimension in front."""
-
-    name: str
-    datatype: DataType
-    dims: tuple[int, ...]
-    """-1 where a size is open."""
-    meaning: str
-    is_optional: bool = False
 
 
 def user_folder(variable: str, default: str) -> Path:
@@ -147,18 +134,15 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComponentInfo(Traits):
-    """A model of `component_models`, which others may replace by one with the same tensors."""
+    """A model of `component_models`, which others may replace by one with the same tensors.
+
+    Its config.pbtxt has the tensors, and component_models/README.md says what they mean.
+    """
 
     name: str
-    role: str
-    """Its task, in a few words."""
     title: str
     """Short name in a picture of the path."""
     step: Step
-    inputs: tuple[TensorInfo, ...]
-    outputs: tuple[TensorInfo, ...]
-    parameters: Mapping[str, type] = field(default_factory=dict)
-    """Types of the request parameters that it takes."""
     is_stream: bool = False
     """Whether it keeps streams: it is sequence-batched."""
     package: WeightsPackage | None = None
