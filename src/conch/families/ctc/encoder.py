@@ -24,9 +24,7 @@ _WARM_BATCH, _WARM_STEPS = 2, 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingEncoderConfig(LiveConfig):
     chunk_ms: int = 640
-    """Length of a chunk. Longer chunks are more accurate, and later."""
     left_ms: int = 5120
-    """Left context of a chunk."""
 
 
 class CtcStream:
@@ -131,8 +129,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcEncoderConfig(RecordingsConfig):
     max_batch_s: float = 8.0
-    """Largest batch in seconds of audio, with padding; a longer row is encoded alone. A GPU needs
-    hundreds. On a CPU each row of a model of Conch's recipe is alone."""
 
 
 class CtcEncoder(RecordingEncoder):

@@ -196,8 +196,6 @@ def symbols() -> dict[int, str]:
 @dataclass(frozen=True, slots=True)
 class FrontEndConfig:
     nice: int = 5
-    """Least niceness of the process, 0 to 19: with more than 0, live streams of recognition go
-    first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,18 +78,12 @@ class MoonshineTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoonshineDecoderConfig(MoonshineConfig):
-    intra_threads: int = 1
-    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
+    intra_threads: int = 1  # its products are small
     # Found on short utterances with silence or noise around them: docs/notes/moonshine.md.
     least_log_prob: float = -2.0
-    """Average log probability of a token below which a text is dropped if the model would rather
-    write none."""
     nothing_log_prob: float = -0.01
-    """Log probability of no text above which a text is dropped."""
     compression_ratio_threshold: float = 2.4
-    """Compression ratio by zlib above which a text repeats itself and is decoded again."""
     no_repeat_ngram_size: int = 3
-    """Length of token runs that may not repeat when a text is decoded again; 0 for never again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,11 +105,8 @@ class HashedVocabulary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PunctuatorConfig:
     model: str = ""
-    """Path of an .onnx file of `lab.training.punctuation.export`; empty for the shipped model."""
     language: str = "en"
-    """Code of the language of the model. Texts of another stay as they are."""
-    intra_threads: int = 1
-    """CPU threads of one call; the network is too small for more."""
+    intra_threads: int = 1  # the network is too small for more
 
 
 class WordLabels(NamedTuple):

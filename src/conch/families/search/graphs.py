@@ -33,33 +33,27 @@ _MOST_ROWS = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderConfig(DeviceConfig):
     precision: str = "float32"
-    """Files that are taken where there are several: float32 or int8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingsConfig(FolderConfig):
     max_padding: float = 0.2
-    """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
     max_batch_s: float = 16.0
-    """Largest batch in seconds of audio, with padding; a longer row is encoded alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveConfig(FolderConfig):
     stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderConfig(FolderConfig):
     language: str = ""
-    """Language of the model; a request with another one is an error. Empty takes any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDecoderConfig(DecoderConfig):
     stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
 
 
 class NamesFolder(Protocol):
