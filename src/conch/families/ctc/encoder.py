@@ -136,7 +136,7 @@ class CtcEncoder(RecordingEncoder):
         model = opened_folder(config)
         encoder = CtcExport(model, config.threads) if model else CtcGraph(config, is_whole=True)
         self.vocabulary = encoder.vocabulary
-        super().__init__(encoder, "log_probs", config.max_padding, config.max_batch_s)
+        super().__init__(encoder, "log_probs", config)
 
 
 def opened_folder(config: FolderConfig) -> CtcFolder | None:

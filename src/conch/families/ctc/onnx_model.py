@@ -95,7 +95,9 @@ class CtcGraph:
         log_probs, *rest = self._session.run(None, feed)
         return log_probs, Caches(*rest)
 
-    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+    def encode(
+        self, waveforms: Sequence[FloatArray], _languages: Sequence[str] = (), /
+    ) -> list[FloatArray]:
         """Return float32 `[ceil(samples / 320 / stack), vocab]` of each waveform at 16 kHz."""
         if self.takes_any and len(waveforms) > 1:
             return [self.encode([waveform])[0] for waveform in waveforms]

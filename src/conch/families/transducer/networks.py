@@ -248,13 +248,7 @@ def _runs(call: Callable[[], object]) -> bool:
 class TransducerEncoder(RecordingEncoder):
     def __init__(self, config: RecordingsConfig) -> None:
         graph = opened_encoder(opened_folder(config).encoder, config.threads)
-        self._exported = ExportedEncoder(graph)
-        super().__init__(self._exported, FRAMES, config.max_padding, config.max_batch_s)
-
-    def encode(
-        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = ()
-    ) -> list[FloatArray]:
-        return self._exported.encode(waveforms, languages)
+        super().__init__(ExportedEncoder(graph), FRAMES, config)
 
 
 class TransducerStreamingEncoder(LiveEncoder):
