@@ -188,6 +188,10 @@ class Decoder:
     """Encoder and decoder of a segment; empty if it writes no text."""
     live: tuple[str, ...] = ()
     """Encoder and decoder of a live stream; empty if it hears none."""
+    recogniser: str = ""
+    """Its `Recogniser` in `conch.recognition.hooks`, as `module:name`."""
+    first_pass: str = ""
+    """The `BeginFirstPass` of live audio, as `module:name`; empty if it hears none."""
     default_when: When | None = None
     """Options with which it writes the text if a request leaves that open; None for none. The first
     in the order of `FAMILIES` counts that the server has."""
@@ -353,10 +357,6 @@ class FamilyHooks:
     `conch.recognition.hooks` has the types of the functions.
     """
 
-    recognisers: Mapping[str, str] = field(default_factory=dict)
-    """The `Recogniser` of each value of the option `decoder`."""
-    first_passes: Mapping[str, str] = field(default_factory=dict)
-    """The `BeginFirstPass` of live audio, by the decoder of its search."""
     second_opinion: str = ""
     """Decoder that says whether there are words in a gap of another recogniser's text."""
     find_speech: str = ""
@@ -369,18 +369,6 @@ class FamilyHooks:
     """An `EndOfTurn`."""
     in_stream: tuple[Hook, ...] = ()
     """Each a `BeginLabels` of live audio; the first that is asked for counts."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        hooks = (*self.score_texts, *self.after_recording, *self.in_stream, self.end_of_turn)
-        by_options = (hook.function for hook in hooks if hook)
-        hearing = (
-            name
-            for hook in self.after_recording
-            for name in (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
-        )
-        by_decoder = (*self.recognisers.values(), *self.first_passes.values())
-        return (*by_decoder, *by_options, *filter(None, (self.find_speech, *hearing)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -432,3 +420,14 @@ class Family:
     """Options of requests that reach its components, once when a server starts."""
     rewriters: tuple[Rewriter, ...] = ()
     hooks: FamilyHooks = FamilyHooks()
+
+    @property
+    def hook_names(self) -> tuple[str, ...]:
+        """Names of all functions of `hooks` and of the decoders, as `module:name`."""
+        it = self.hooks
+        names = [name for item in self.decoders for name in (item.recogniser, item.first_pass)]
+        for hook in it.after_recording:
+            names += (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
+        by_options = (*it.score_texts, *it.after_recording, *it.in_stream, it.end_of_turn)
+        names += (hook.function for hook in by_options if hook)
+        return tuple(filter(None, (*names, it.find_speech)))

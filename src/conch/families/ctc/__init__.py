@@ -71,6 +71,8 @@ FAMILY = Family(
             name="ctc",
             components=OFFLINE,
             live=LIVE,
+            recogniser="conch.families.ctc.recogniser:CTC",
+            first_pass="conch.families.ctc.recogniser:CtcFirstPass",
             live_when={"lm_fusion": True},
             defaults=_DEFAULTS,
             presets={
@@ -91,6 +93,8 @@ FAMILY = Family(
             name="wfst",
             components=OFFLINE,
             live=LIVE,
+            recogniser="conch.families.ctc.recogniser:CTC",
+            first_pass="conch.families.ctc.recogniser:CtcFirstPass",
             has_language_model=True,
             defaults=_DEFAULTS,
             presets={
@@ -133,8 +137,6 @@ FAMILY = Family(
     ),
     warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
     hooks=FamilyHooks(
-        recognisers=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CTC"),
-        first_passes=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CtcFirstPass"),
         second_opinion="wfst",
         score_texts=(
             ScorerHook(

@@ -4,7 +4,6 @@ from conch.families.family import (
     ComponentInfo,
     Decoder,
     Family,
-    FamilyHooks,
     ModelKind,
     WeightsPackage,
 )
@@ -88,6 +87,7 @@ FAMILY = Family(
         Decoder(
             name=PARAFORMER,
             components=(PARAFORMER,),
+            recogniser="conch.families.funasr.recogniser:PARAFORMER_RECOGNISER",
             default_when=DEFAULT_WHEN,
             detects_language=True,
             is_rolling=True,
@@ -96,6 +96,8 @@ FAMILY = Family(
             name=ONLINE,
             components=(ONLINE,),
             live=LIVE,
+            recogniser="conch.families.funasr.recogniser:ONLINE_RECOGNISER",
+            first_pass="conch.families.funasr.recogniser:OnlineFirstPass",
             live_when={"decoder": ONLINE},
             default_when=DEFAULT_WHEN,
             detects_language=True,
@@ -103,6 +105,7 @@ FAMILY = Family(
         Decoder(
             name=SENSE_VOICE,
             components=(SENSE_VOICE,),
+            recogniser="conch.families.funasr.recogniser:SENSE_VOICE_RECOGNISER",
             default_when={**DEFAULT_WHEN, "language": ("auto", *LANGUAGES)},
             follows=("itn",),
             detects_language=True,
@@ -133,13 +136,5 @@ FAMILY = Family(
     warm_ups=(
         *({"decoder": name} for name in (PARAFORMER, ONLINE, SENSE_VOICE)),
         {"decoder": ONLINE, "mode": "streaming"},
-    ),
-    hooks=FamilyHooks(
-        recognisers={
-            PARAFORMER: "conch.families.funasr.recogniser:PARAFORMER_RECOGNISER",
-            ONLINE: "conch.families.funasr.recogniser:ONLINE_RECOGNISER",
-            SENSE_VOICE: "conch.families.funasr.recogniser:SENSE_VOICE_RECOGNISER",
-        },
-        first_passes={ONLINE: "conch.families.funasr.recogniser:OnlineFirstPass"},
     ),
 )

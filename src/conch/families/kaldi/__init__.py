@@ -8,7 +8,6 @@ from conch.families.family import (
     ComponentInfo,
     Decoder,
     Family,
-    FamilyHooks,
     ModelKind,
     WeightsPackage,
 )
@@ -46,6 +45,8 @@ FAMILY = Family(
             name="kaldi",
             components=(DECODER,),
             live=(STREAMING_DECODER,),
+            recogniser="conch.families.kaldi.recogniser:KALDI",
+            first_pass="conch.families.kaldi.recogniser:KaldiFirstPass",
             live_when={"decoder": "kaldi"},
             default_when=DEFAULT_WHEN,
             detects_language=True,
@@ -66,8 +67,4 @@ FAMILY = Family(
         live_takes_the_vad("kaldi"),
     ),
     warm_ups=({"decoder": "kaldi"}, {"decoder": "kaldi", "mode": "streaming"}),
-    hooks=FamilyHooks(
-        recognisers={"kaldi": "conch.families.kaldi.recogniser:KALDI"},
-        first_passes={"kaldi": "conch.families.kaldi.recogniser:KaldiFirstPass"},
-    ),
 )

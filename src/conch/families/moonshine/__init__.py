@@ -4,7 +4,6 @@ from conch.families.attention import attention_components
 from conch.families.family import (
     Decoder,
     Family,
-    FamilyHooks,
     KnownFile,
     KnownModel,
     ModelKind,
@@ -112,6 +111,7 @@ FAMILY = Family(
         Decoder(
             name="moonshine",
             components=COMPONENTS,
+            recogniser="conch.families.moonshine.recogniser:MOONSHINE",
             languages=LANGUAGES,
             doubtful_below=-0.15,
             default_when={
@@ -148,5 +148,4 @@ FAMILY = Family(
         *widest_beam(MAX_BEAM, "moonshine"),
     ),
     warm_ups=({"decoder": "moonshine"},),
-    hooks=FamilyHooks(recognisers={"moonshine": "conch.families.moonshine.recogniser:MOONSHINE"}),
 )

