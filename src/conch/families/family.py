@@ -110,7 +110,6 @@ class KnownModel:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size for file in self.files.values())
 
     @property
@@ -120,8 +119,6 @@ class KnownModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Traits:
-    """How a component works."""
-
     is_one_by_one: bool = False
     """Whether it answers the calls of a batch one after the other on a CPU."""
     in_flight: int = 0
@@ -208,7 +205,6 @@ class Decoder:
     doubtful_below: float = -math.inf
     """Log probability of a character below which the speech is likely in none of `languages`."""
     reads_prompt: bool = False
-    """Whether it reads the option `prompt`."""
     may_omit_speech: bool = False
     """Whether its text may leave out speech with a good score."""
     is_rolling: bool = False
@@ -230,8 +226,6 @@ class Decoder:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """A value of the option `voice`."""
-
     name: str
     language: str
     """Language code, such as en-US."""
@@ -248,9 +242,7 @@ class Synthesizer:
     acoustic: str
     vocoder: str
     sample_rate: int
-    """Hz of its waveforms."""
     frame_samples: int
-    """Samples of a frame."""
     frames_before: int
     """Frames of context before a stretch."""
     frames_after: int
@@ -273,7 +265,6 @@ class Synthesizer:
     gradient: str = ""
     """Component that says how a voice gets more like a recording; empty for none."""
     mixes: bool = False
-    """Whether voices can be mixed."""
     is_fitted: bool = False
     """Whether its voice imitates a person: what it speaks has a mark."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
@@ -300,7 +291,6 @@ class AddedVoice:
     context: int
     """Frames on each side of a stretch on which its sound depends."""
     is_fitted: bool = False
-    """Whether it imitates a person."""
 
     def spoken_by(self, declared: Synthesizer) -> Synthesizer:
         """Return its synthesizer, from the one declared for all such voices."""
@@ -352,10 +342,7 @@ class RecordingHook(Hook):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FamilyHooks:
-    """Functions of a family in the service of recognition, by names as `module:name`.
-
-    `conch.recognition.hooks` has the types of the functions.
-    """
+    """Functions that recognition calls, as `module:name`; its module `hooks` has their types."""
 
     second_opinion: str = ""
     """Decoder that says whether there are words in a gap of another recogniser's text."""
@@ -407,7 +394,6 @@ class Family:
     rescorers: Mapping[str, str] = field(default_factory=dict)
     """Components by the values of the option `rescorer` that they answer."""
     models: tuple[ModelKind, ...] = ()
-    """Kinds of models that its components load."""
     known_models: tuple[KnownModel, ...] = ()
     synthesizers: tuple[Synthesizer, ...] = ()
     options: type | None = None

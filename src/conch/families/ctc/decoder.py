@@ -117,16 +117,16 @@ class CtcDecoder:
         self._write = self._units.cased if self._is_exported else as_ctc_writes
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
         answers: list[Outputs | Exception] = []
         for row in rows:
             try:
-                answers.append(self._answer(row))
+                answers.append(self.answer(row))
             except Exception as error:
                 answers.append(error)
         return answers
 
-    def _answer(self, row: Row) -> Outputs:
+    def answer(self, row: Row, /) -> Outputs:
+        """Answer a row with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
         log_probs = self.checked_frames(row)
         if "texts" in row.inputs:
             self._check_language(row.parameters)

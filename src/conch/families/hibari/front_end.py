@@ -108,8 +108,6 @@ PAUSES = frozenset(';:,.!?—…"()“” ')
 
 @dataclass(frozen=True, slots=True)
 class ReadableWord:
-    """A word that can be read, and its place in the text."""
-
     text: str
     start: int
     end: int

@@ -33,7 +33,6 @@ _PIECE = 4_000
 an utterance."""
 _MFCC = "mfcc.conf"
 _TEXTS = (".conf", ".txt", ".int")
-"""Suffixes of text files."""
 
 
 class Alternative(NamedTuple):

@@ -42,7 +42,6 @@ RUN = 3
 """Tokens of a run that ends the text of an open window if it comes three times: Moonshine often
 repeats itself behind a word that is cut."""
 _MOST_DRAFTED = 16 * MAX_TOKENS
-"""Characters of a draft that are read."""
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""

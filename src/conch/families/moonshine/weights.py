@@ -67,10 +67,7 @@ def moonshine_folder(model: str) -> Path:
 
 
 def write_graphs(source: Path, folder: Path) -> None:
-    """Write the graphs of a model into a new folder.
-
-    `source` has the files `ENCODER` and `DECODER` of the package.
-    """
+    """Write the graphs of a model, whose package's files `source` has, into a new folder."""
     # Where they are needed: onnx takes a second to import.
     import onnx
 

@@ -67,11 +67,7 @@ class NamesFolder(Protocol):
 def folder_of(
     config: NamesFolder, flag: str, problem: str, read: Callable[[Path, str], Folder]
 ) -> Folder:
-    """Return what `read` finds in the folder that the parameter `model` names.
-
-    `read` takes the folder and the precision. `flag` is that of `conch serve`, which sets the
-    parameter, without dashes; `problem` says what a folder is that `read` refuses.
-    """
+    """Return what `read` finds, by folder and precision; `problem` is said where it refuses."""
     if not config.model:
         raise ConfigError(f"parameter 'model' is empty: conch serve --{flag} FOLDER sets it")
     check_precision(config.precision)

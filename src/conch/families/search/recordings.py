@@ -26,7 +26,6 @@ class WaveformEncoder(Protocol):
 
         Their languages matter to a model that is told them.
         """
-        ...
 
 
 class RecordingEncoder:

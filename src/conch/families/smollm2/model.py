@@ -203,10 +203,7 @@ class NeuralRescorer:
 
 
 class TreeScorer:
-    """Runs `scoring_graph` in the place of a `ctranslate2.Generator`, on trees of tokens.
-
-    What several sequences begin with is read once.
-    """
+    """Runs `scoring_graph` like a `ctranslate2.Generator`, but reads common beginnings once."""
 
     def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
         self._session = open_network("the language model", path, threads)

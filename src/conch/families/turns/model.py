@@ -22,8 +22,6 @@ class TurnsConfig(NiceConfig):
 
 
 class EndOfTurnComponent(RowByRow):
-    """Says whether a speaker has finished, by what the end of the utterance sounds like."""
-
     def __init__(self, config: TurnsConfig) -> None:
         be_nice(config.nice)
         (name,) = END_OF_TURN.files

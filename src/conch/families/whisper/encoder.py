@@ -31,8 +31,6 @@ class WhisperEncoderConfig(CTranslate2Config):
 
 
 class WhisperEncoder:
-    """Turns waveforms of at most 30 s into hidden states."""
-
     def __init__(self, config: WhisperEncoderConfig) -> None:
         if not 0 < config.min_window_s <= WINDOW_S:
             raise ConfigError(f"min_window_s must be in (0, 30]; is: {config.min_window_s}")
