@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize(
     "name",
-    ["bounds_table", "components_table", "configuration_table", "limits_table", "options_table"],
+    ["bounds_table", "configuration_table", "limits_table", "options_table"],
 )
 def test_a_generated_table_is_that_of_the_code(name: str) -> None:
     tables = script(name)

@@ -129,7 +129,7 @@ def hooks() -> Iterator[tuple[str, str]]:
     """Yield module and name of each hook, which is imported by its name."""
     for family in FAMILIES:
         folders = (name for kind in family.models for name in (kind.check, kind.networks) if name)
-        for name in (*family.hooks.names, *folders):
+        for name in (*family.hook_names, *folders):
             module, _, hook = name.partition(":")
             yield module, hook
     doors = (name for door in DOORS for name in (door.answered_by, door.refused_by))
@@ -209,7 +209,7 @@ def defined_in(path: Path) -> Iterator[str]:
 
 def test_recognition_and_its_core_ask_no_family_by_its_name() -> None:
     names = {name for name, item in decoders().items() if item.components}
-    with_recogniser = {name for family in FAMILIES for name in family.hooks.recognisers}
+    with_recogniser = {name for name, item in decoders().items() if item.recogniser}
     assert names and names <= with_recogniser, "a decoder without its recogniser"
     naming = [
         (path.relative_to(ROOT), node.lineno)

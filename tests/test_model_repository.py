@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contracts import check_contract, parsed, tensors
+from contracts import PARAMETERS, configured, documented, parsed, tensors
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from tritonclient.grpc import model_config_pb2
@@ -25,6 +25,7 @@ from conch.wire.options import RecognitionOptions
 ROOT = Path(__file__).parents[1]
 BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
 SPEECH = ROOT / "bls_models" / "speech" / "config.pbtxt"
+CONTRACTS = ROOT / "component_models" / "README.md"
 COMPONENTS = sorted((ROOT / "component_models").glob("*/config.pbtxt"))
 BENCHMARKS = sorted((ROOT / "lab" / "repositories").glob("*/*/config.pbtxt"))
 OVERLAYS = sorted(ROOT.glob("*_models/*/configs/*.pbtxt"))
@@ -44,16 +45,31 @@ def test_config_parses_and_names_its_backend(path):
 
 
 @pytest.mark.parametrize("path", COMPONENTS, ids=by_name)
-def test_a_component_keeps_the_contract_of_its_family(path):
-    check_contract(parsed(path), traits()[path.parent.name])
+def test_a_component_has_the_tensors_of_its_table_and_keeps_streams_as_declared(path):
+    config, name = parsed(path), path.parent.name
+    assert configured(config) == documented(CONTRACTS.read_text())[name]
+    assert config.HasField("sequence_batching") == traits()[name].is_stream
+
+
+def test_a_table_of_tensors_is_read_as_it_stands():
+    table = (
+        "<!-- tensors of one, other -->\n| tensor | type, dims | meaning |\n| --- | --- | --- |\n"
+        "| in `word` | BYTES [1], optional | the word; absent for any |\n"
+        "| out `starts`, `ends` | INT32 [-1, 4] | seconds |\n<!-- /tensors -->"
+    )
+    tensors = [("in", "word", "BYTES", [1], True)]
+    tensors += [("out", name, "INT32", [-1, 4], False) for name in ("starts", "ends")]
+    assert documented(table) == {"one": tensors, "other": tensors}
+    with pytest.raises(AssertionError, match=r"no row of a table"):
+        documented(table.replace("INT32 [-1, 4]", "INT32"))
 
 
 def test_every_component_that_ships_is_declared_and_documented():
     assert {path.parent.name for path in COMPONENTS} == set(traits())
-    contracts = (ROOT / "component_models" / "README.md").read_text()
-    for component in traits().values():
-        assert f"`{component.name}`" in contracts or f"## {component.name}: " in contracts
-        assert all(f"`{name}`" in contracts for name in component.parameters)
+    contracts = CONTRACTS.read_text()
+    for name in traits():
+        assert f"`{name}`" in contracts or f"## {name}: " in contracts
+        assert all(f"`{parameter}`" in contracts for parameter in PARAMETERS.get(name, ()))
 
 
 def overlay_name(path: Path) -> str:
@@ -225,7 +241,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
                 assert declared[name] == kinds[array.dtype], f"{model}: {name}"
             assert set(call.outputs) <= set(tensors(configs[model].output))
             for name, value in call.parameters.items():
-                assert type(value) is traits()[model].parameters[name], f"{model}: {name}"
+                assert type(value) is PARAMETERS[model][name], f"{model}: {name}"
             seen.add(model)
             return await super().call(call)
 

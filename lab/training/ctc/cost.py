@@ -62,7 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
         component = CtcStreamingEncoder(config)
         component([Row({"waveform": waveforms[0]}, stream_id=1, starts=True)])
         stream = component._streams.take(1, starts=False, ends=False)
-        kilobytes = f"{stream.held_bytes / 1000:.0f}"
+        held = sum(item.nbytes for item in (stream._waveform, *stream.caches))
+        kilobytes = f"{held / 1000:.0f}"
         for streams in args.streams:
             name = f"CTC, {chunk_ms} ms, {streams} stream{'s' * (streams > 1)}"
             run = partial(streamed, component, waveforms, chunk_ms, streams)

@@ -89,12 +89,10 @@ def all_components() -> Iterator[ComponentInfo]:
 
 
 def traits() -> Mapping[str, ComponentInfo]:
-    """Return the declaration of each component, by its name."""
     return {component.name: component for component in all_components()}
 
 
 def decoders() -> Mapping[str, Decoder]:
-    """Return the values of the option `decoder`, by name."""
     return {decoder.name: decoder for family in all_families() for decoder in family.decoders}
 
 

@@ -14,7 +14,6 @@ from typing import Any, Literal, get_args
 
 from conch.families.options import Rule, When
 
-DataType = Literal["FP32", "INT32", "BYTES"]
 ToText = Literal["find speech", "encode", "decode", "rescore", "write", "label"]
 """Step of a component on the way from a recording to its text: text steps write, speakers label."""
 ToSpeech = Literal["read", "voice", "sound"]
@@ -22,18 +21,6 @@ ToSpeech = Literal["read", "voice", "sound"]
 Step = ToText | ToSpeech
 TO_TEXT: tuple[str, ...] = get_args(ToText)
 TO_SPEECH: tuple[str, ...] = get_args(ToSpeech)
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """An input or an output of a component, without the batch dimension in front."""
-
-    name: str
-    datatype: DataType
-    dims: tuple[int, ...]
-    """-1 where a size is open."""
-    meaning: str
-    is_optional: bool = False
 
 
 def user_folder(variable: str, default: str) -> Path:
@@ -123,7 +110,6 @@ class KnownModel:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size for file in self.files.values())
 
     @property
@@ -133,8 +119,6 @@ class KnownModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Traits:
-    """How a component works."""
-
     is_one_by_one: bool = False
     """Whether it answers the calls of a batch one after the other on a CPU."""
     in_flight: int = 0
@@ -147,18 +131,15 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComponentInfo(Traits):
-    """A model of `component_models`, which others may replace by one with the same tensors."""
+    """A model of `component_models`, which others may replace by one with the same tensors.
+
+    Its config.pbtxt has the tensors, and component_models/README.md says what they mean.
+    """
 
     name: str
-    role: str
-    """Its task, in a few words."""
     title: str
     """Short name in a picture of the path."""
     step: Step
-    inputs: tuple[TensorInfo, ...]
-    outputs: tuple[TensorInfo, ...]
-    parameters: Mapping[str, type] = field(default_factory=dict)
-    """Types of the request parameters that it takes."""
     is_stream: bool = False
     """Whether it keeps streams: it is sequence-batched."""
     package: WeightsPackage | None = None
@@ -204,6 +185,10 @@ class Decoder:
     """Encoder and decoder of a segment; empty if it writes no text."""
     live: tuple[str, ...] = ()
     """Encoder and decoder of a live stream; empty if it hears none."""
+    recogniser: str = ""
+    """Its `Recogniser` in `conch.recognition.hooks`, as `module:name`."""
+    first_pass: str = ""
+    """The `BeginFirstPass` of live audio, as `module:name`; empty if it hears none."""
     default_when: When | None = None
     """Options with which it writes the text if a request leaves that open; None for none. The first
     in the order of `FAMILIES` counts that the server has."""
@@ -220,7 +205,6 @@ class Decoder:
     doubtful_below: float = -math.inf
     """Log probability of a character below which the speech is likely in none of `languages`."""
     reads_prompt: bool = False
-    """Whether it reads the option `prompt`."""
     may_omit_speech: bool = False
     """Whether its text may leave out speech with a good score."""
     is_rolling: bool = False
@@ -242,8 +226,6 @@ class Decoder:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """A value of the option `voice`."""
-
     name: str
     language: str
     """Language code, such as en-US."""
@@ -260,9 +242,7 @@ class Synthesizer:
     acoustic: str
     vocoder: str
     sample_rate: int
-    """Hz of its waveforms."""
     frame_samples: int
-    """Samples of a frame."""
     frames_before: int
     """Frames of context before a stretch."""
     frames_after: int
@@ -285,7 +265,6 @@ class Synthesizer:
     gradient: str = ""
     """Component that says how a voice gets more like a recording; empty for none."""
     mixes: bool = False
-    """Whether voices can be mixed."""
     is_fitted: bool = False
     """Whether its voice imitates a person: what it speaks has a mark."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
@@ -312,7 +291,6 @@ class AddedVoice:
     context: int
     """Frames on each side of a stretch on which its sound depends."""
     is_fitted: bool = False
-    """Whether it imitates a person."""
 
     def spoken_by(self, declared: Synthesizer) -> Synthesizer:
         """Return its synthesizer, from the one declared for all such voices."""
@@ -364,15 +342,8 @@ class RecordingHook(Hook):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FamilyHooks:
-    """Functions of a family in the service of recognition, by names as `module:name`.
+    """Functions that recognition calls, as `module:name`; its module `hooks` has their types."""
 
-    `conch.recognition.hooks` has the types of the functions.
-    """
-
-    recognisers: Mapping[str, str] = field(default_factory=dict)
-    """The `Recogniser` of each value of the option `decoder`."""
-    first_passes: Mapping[str, str] = field(default_factory=dict)
-    """The `BeginFirstPass` of live audio, by the decoder of its search."""
     second_opinion: str = ""
     """Decoder that says whether there are words in a gap of another recogniser's text."""
     find_speech: str = ""
@@ -385,18 +356,6 @@ class FamilyHooks:
     """An `EndOfTurn`."""
     in_stream: tuple[Hook, ...] = ()
     """Each a `BeginLabels` of live audio; the first that is asked for counts."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        hooks = (*self.score_texts, *self.after_recording, *self.in_stream, self.end_of_turn)
-        by_options = (hook.function for hook in hooks if hook)
-        hearing = (
-            name
-            for hook in self.after_recording
-            for name in (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
-        )
-        by_decoder = (*self.recognisers.values(), *self.first_passes.values())
-        return (*by_decoder, *by_options, *filter(None, (self.find_speech, *hearing)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -435,7 +394,6 @@ class Family:
     rescorers: Mapping[str, str] = field(default_factory=dict)
     """Components by the values of the option `rescorer` that they answer."""
     models: tuple[ModelKind, ...] = ()
-    """Kinds of models that its components load."""
     known_models: tuple[KnownModel, ...] = ()
     synthesizers: tuple[Synthesizer, ...] = ()
     options: type | None = None
@@ -448,3 +406,14 @@ class Family:
     """Options of requests that reach its components, once when a server starts."""
     rewriters: tuple[Rewriter, ...] = ()
     hooks: FamilyHooks = FamilyHooks()
+
+    @property
+    def hook_names(self) -> tuple[str, ...]:
+        """Names of all functions of `hooks` and of the decoders, as `module:name`."""
+        it = self.hooks
+        names = [name for item in self.decoders for name in (item.recogniser, item.first_pass)]
+        for hook in it.after_recording:
+            names += (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
+        by_options = (*it.score_texts, *it.after_recording, *it.in_stream, it.end_of_turn)
+        names += (hook.function for hook in by_options if hook)
+        return tuple(filter(None, (*names, it.find_speech)))

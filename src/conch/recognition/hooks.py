@@ -236,7 +236,7 @@ BeginLabels = Callable[[RecognitionOptions, Calls], StreamLabels]
 def load_hooks() -> None:
     """Import the hooks of all families: the first request does not wait for it."""
     for family in all_families():
-        for name in family.hooks.names:
+        for name in family.hook_names:
             _loaded(name)
 
 
@@ -272,7 +272,7 @@ def second_opinion() -> tuple[str, Recogniser[Any]]:
 
 
 def first_pass_of(options: RecognitionOptions) -> BeginFirstPass:
-    hook: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
+    hook: BeginFirstPass = _loaded(decoder_of(options.of_first_pass()).first_pass)
     return hook
 
 
@@ -345,16 +345,8 @@ def _is_requested(hook: Hook, options: RecognitionOptions) -> bool:
 
 
 def _recogniser(decoder: str) -> Recogniser[Any]:
-    hook: Recogniser[Any] = _named(decoder, "recognisers")
+    hook: Recogniser[Any] = _loaded(decoders()[decoder].recogniser)
     return hook
-
-
-def _named(decoder: str, table: str) -> Any:
-    """Return a decoder's hook in a `table` of `FamilyHooks`, or raise a LookupError."""
-    for family in all_families():
-        if name := getattr(family.hooks, table).get(decoder):
-            return _loaded(name)
-    raise LookupError(f"no family offers {table} for decoder {decoder}")
 
 
 _loaded = cache(pkgutil.resolve_name)

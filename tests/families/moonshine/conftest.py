@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exact_moonshine import write_exact_graphs
 
 from conch.catalogue.models import KINDS, find, state_of
 from conch.component import Row
@@ -31,9 +32,8 @@ def encoded(encoder, tiger) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="session")
 def exact_folder(tmp_path_factory) -> Path:
-    """Graphs in float32: int8 products differ by processor."""
     folder = tmp_path_factory.mktemp("moonshine") / "exact"
-    weights.write_graphs(packaged(PACKAGE, weights.MODELS, {}), folder, exact=True)
+    write_exact_graphs(packaged(PACKAGE, weights.MODELS, {}), folder)
     shutil.copy(weights.moonshine_folder("") / weights.TOKENIZER_FILE, folder)
     return folder
 

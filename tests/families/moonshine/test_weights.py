@@ -6,6 +6,7 @@ import jiwer
 import numpy as np
 import onnx
 import onnxruntime
+from exact_moonshine import write_exact_graphs
 from onnx import TensorProto, helper, numpy_helper
 from whisper_normalizer.english import EnglishTextNormalizer
 
@@ -93,7 +94,7 @@ def test_tiny_hears_speech(tiny_source, tiger, tmp_path):
     assert jiwer.wer(normalized(TIGER), normalized(text)) <= 0.2
     assert " ".join(word.decode() for word in answer["words"]) == text
 
-    weights.write_graphs(tiny_source, tmp_path / "exact", exact=True)
+    write_exact_graphs(tiny_source, tmp_path / "exact")
     graph = onnxruntime.InferenceSession(tmp_path / "exact" / "encoder.onnx")
     [[found]] = graph.run(None, {"waveform": tiger[None]})
     given = {"input_values": tiger[None], "attention_mask": np.ones((1, len(tiger)), np.int64)}

@@ -1,6 +1,6 @@
-"""A family for tests: one decoder, and its hooks."""
+"""A family for tests: one decoder."""
 
-from conch.families.family import Decoder, Family, FamilyHooks
+from conch.families.family import Decoder, Family
 
 FAMILY = Family(
     name="toy",
@@ -10,12 +10,10 @@ FAMILY = Family(
             name="toy",
             components=("toy_encoder", "toy_decoder"),
             live=("toy_encoder", "toy_decoder"),
+            recogniser="tests.families.toy.recogniser:TOY",
+            first_pass="tests.families.toy.recogniser:ToyFirstPass",
             writes_punctuation=True,
             weights={("ngram",): {"lm": 1.0}},
         ),
-    ),
-    hooks=FamilyHooks(
-        recognisers={"toy": "tests.families.toy.recogniser:TOY"},
-        first_passes={"toy": "tests.families.toy.recogniser:ToyFirstPass"},
     ),
 )

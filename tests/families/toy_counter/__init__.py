@@ -8,22 +8,14 @@ from conch.families.family import (
     FamilyHooks,
     Need,
     RecordingHook,
-    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import GIVEN, Above, Rule, option
 
 COUNTER = ComponentInfo(
     name="word_counter",
-    role="texts to counts of a word",
     title="Counter",
     step="rescore",
-    inputs=(
-        TensorInfo("texts", "BYTES", (-1,), "texts to count in"),
-        TensorInfo("word", "BYTES", (1,), "the word; absent for any", is_optional=True),
-    ),
-    outputs=(TensorInfo("counts", "INT32", (-1,), "how often each text has it"),),
-    parameters={"at_most": int},
     is_one_by_one=True,
     hang_factor=3.0,
     package=WeightsPackage("word list", "no_such_package", "words", "pip install words==1.0"),

@@ -33,7 +33,9 @@ def plain_search(joint, frames, beam_size):
         grown = []
         for units, score in beam.items():
             context = (*joint.predictor.start, *units)[-2:]
-            (log_probs,) = joint.expected(frame[None], joint.predicted([context])).log_probs
+            (log_probs,) = joint.expected(
+                frame[None], joint.predictor.predicted([context])
+            ).log_probs
             for unit, log_prob in enumerate(log_probs.tolist()):
                 after = units if unit in (0, 2) else (*units, unit)
                 grown.append((score + log_prob, after))

@@ -109,7 +109,6 @@ async def with_hotwords(
 
 
 def bonus(hotword: Hotword) -> float:
-    """Return the nats that a hotword adds to the score of a text."""
     return hotword.weight * min(1.0, len(_letters(hotword.phrase)) / WHOLE_WEIGHT_LETTERS)
 
 
@@ -179,8 +178,6 @@ def put_in(text: str, misses: Sequence[NearMiss]) -> str:
 
 
 class _TextSpan(NamedTuple):
-    """A stretch of a text that is compared with the hotwords."""
-
     start: int
     end: int
     letters: str
@@ -190,8 +187,6 @@ class _TextSpan(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """Forms of the hotwords with which texts are compared."""
-
     letters: list[str]
     """Letters of each hotword, without spaces."""
     sounds: list[str]

@@ -71,8 +71,6 @@ def log_odds(probability: float) -> float:
 
 
 class AttentionRecogniser(Recogniser[EncodedFrames]):
-    """Recognises by two components; a family says which, and what they can do."""
-
     def __init__(
         self,
         encoder: str,

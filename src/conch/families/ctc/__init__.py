@@ -1,6 +1,6 @@
 """CTC: encoders and searches for segments and for live audio, and the shipped weights."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from conch.families.family import (
@@ -10,10 +10,9 @@ from conch.families.family import (
     ModelKind,
     Need,
     ScorerHook,
-    TensorInfo,
 )
 from conch.families.options import Rule, option
-from conch.families.search import hypotheses, search_components
+from conch.families.search import search_components
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the model and of its decoding graph."""
@@ -21,68 +20,6 @@ WEIGHTS = Path(__file__).parent / "weights"
 
 OFFLINE = ("ctc_encoder", "ctc_decoder")
 LIVE = ("ctc_streaming_encoder", "ctc_streaming_decoder")
-
-_HYPOTHESES = hypotheses(
-    scores="the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
-    am_scores="log probability of the text given the audio; with `wfst` of its best alignment, "
-    "minus `graph_blank_penalty` for each blank",
-    lm_scores="log probability of the text by fusion or the graph, unweighted; otherwise 0",
-    word_confidences="geometric mean of the probabilities of the word's letters, each at its best "
-    "frame",
-)
-_ENCODER, _DECODER, *_LIVE = search_components(
-    (*OFFLINE, *LIVE),
-    "CTC",
-    "log probabilities",
-    (
-        TensorInfo("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
-        TensorInfo(
-            "log_probs_lens", "INT32", (1,), "frames that the segment fills; the rest is padding"
-        ),
-    ),
-    (
-        TensorInfo(
-            "log_probs",
-            "FP32",
-            (-1, -1),
-            "[frames, units] that these samples complete; with END all remaining ones",
-        ),
-        TensorInfo("log_probs_lens", "INT32", (1,), "number of frames; 0 if none is complete"),
-        TensorInfo(
-            "speech_probs",
-            "FP32",
-            (-1,),
-            "probability of anything but blank and space in each frame",
-        ),
-        TensorInfo("frame_samples", "INT32", (1,), "samples of a frame"),
-    ),
-    _HYPOTHESES,
-)
-_SCORING_DECODER = replace(
-    _DECODER,
-    inputs=(
-        *_DECODER.inputs,
-        TensorInfo("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
-    ),
-    outputs=(
-        *_HYPOTHESES,
-        TensorInfo(
-            "text_scores",
-            "FP32",
-            (-1,),
-            "log probability of each text given the audio, over all alignments; for an empty text"
-            " that of blanks alone; -inf for a text too long for the frames (scoring)",
-        ),
-        TensorInfo(
-            "lattice",
-            "BYTES",
-            (1,),
-            "with the parameter `lattice`: the texts near the best one, before rescoring, as a "
-            "compact lattice in Kaldi's text form (below)",
-        ),
-    ),
-    parameters={**_DECODER.parameters, "lattice": bool},
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +51,10 @@ _DEFAULTS = {"beam_size": 16, "rescore_margin": 8.0}
 FAMILY = Family(
     name="ctc",
     title="CTC",
-    components=(_ENCODER, _SCORING_DECODER, *_LIVE),
+    components=(
+        *search_components(OFFLINE, "CTC"),
+        *search_components(LIVE, "CTC, live", is_stream=True),
+    ),
     models=(
         ModelKind(
             name="ctc",
@@ -131,6 +71,8 @@ FAMILY = Family(
             name="ctc",
             components=OFFLINE,
             live=LIVE,
+            recogniser="conch.families.ctc.recogniser:CTC",
+            first_pass="conch.families.ctc.recogniser:CtcFirstPass",
             live_when={"lm_fusion": True},
             defaults=_DEFAULTS,
             presets={
@@ -151,6 +93,8 @@ FAMILY = Family(
             name="wfst",
             components=OFFLINE,
             live=LIVE,
+            recogniser="conch.families.ctc.recogniser:CTC",
+            first_pass="conch.families.ctc.recogniser:CtcFirstPass",
             has_language_model=True,
             defaults=_DEFAULTS,
             presets={
@@ -193,8 +137,6 @@ FAMILY = Family(
     ),
     warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
     hooks=FamilyHooks(
-        recognisers=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CTC"),
-        first_passes=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CtcFirstPass"),
         second_opinion="wfst",
         score_texts=(
             ScorerHook(

@@ -74,34 +74,19 @@ def unpacked_graph(packed: Path = PACKED) -> Path:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcDecoderConfig:
     model: str = ""
-    """The .onnx file or the folder whose units it decodes; empty is the one in Conch."""
     language: str = ""
-    """Language of the model; a request with another one is an error. Empty is English for a graph
-    of Conch's recipe, and any language for a folder."""
     language_model: str = ""
-    """N-grams for lm_fusion: an ARPA file. Empty is the en-us trigram that ships with Conch, and
-    none for a folder; "none" loads none."""
     oov_log_prob: float = -30.0
-    """Natural log probability of a word that the language model does not know. It is far below the
-    rescorer's: otherwise a beam of letters would invent words."""
     graph: str = ""
-    """Graph for decoder wfst: file of `conch graph`. Empty is the one in Conch, and none for a
-    folder; "none" is none."""
     graph_acoustic_scale: float = WfstConfig().acoustic_scale
-    """Weight of the model's log probabilities in the graph; that of the n-grams is 1."""
     graph_blank_penalty: float = WfstConfig().blank_penalty
-    """Nats subtracted from a blank's log probability in the graph. A larger penalty makes fewer
-    deletions and more insertions."""
     graph_beam: float = WfstConfig().beam
-    """Largest cost above a frame's best path that the search of the graph follows."""
     graph_max_active: int = WfstConfig().max_active
-    """Largest number of states of the graph that the search follows from a frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingDecoderConfig(CtcDecoderConfig):
     stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
 
 
 class CtcDecoder:
@@ -132,16 +117,16 @@ class CtcDecoder:
         self._write = self._units.cased if self._is_exported else as_ctc_writes
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
         answers: list[Outputs | Exception] = []
         for row in rows:
             try:
-                answers.append(self._answer(row))
+                answers.append(self.answer(row))
             except Exception as error:
                 answers.append(error)
         return answers
 
-    def _answer(self, row: Row) -> Outputs:
+    def answer(self, row: Row, /) -> Outputs:
+        """Answer a row with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
         log_probs = self.checked_frames(row)
         if "texts" in row.inputs:
             self._check_language(row.parameters)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.catalogue.exports import AcousticEncoder, check_precision
+from conch.catalogue.exports import check_precision
 from conch.component import SAMPLE_RATE, Array, FloatArray, log_softmax
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
@@ -17,6 +17,7 @@ from conch.families.search.live import LiveEncoder, StreamEncoder, encode_ready
 from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.wire.errors import ConfigError
 
+_WHAT = "the CTC model"
 _WARM_BATCH, _WARM_STEPS = 2, 3
 """Streams and steps of the warm-up. It takes 60 MB and halves the time of the first batch."""
 
@@ -24,9 +25,7 @@ _WARM_BATCH, _WARM_STEPS = 2, 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingEncoderConfig(LiveConfig):
     chunk_ms: int = 640
-    """Length of a chunk. Longer chunks are more accurate, and later."""
     left_ms: int = 5120
-    """Left context of a chunk."""
 
 
 class CtcStream:
@@ -44,15 +43,9 @@ class CtcStream:
 
     @property
     def behind_s(self) -> float:
-        """Seconds of audio that are not in a chunk yet."""
         return self._held / SAMPLE_RATE
 
-    @property
-    def held_bytes(self) -> int:
-        return self._waveform.nbytes + sum(item.nbytes for item in self.caches)
-
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
-        """Take the next samples, float32 `[samples]`."""
         self._waveform = np.concatenate([self._waveform, waveform])
         self._has_ended = ends
 
@@ -108,7 +101,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
         self.encode(streams)
 
     def encode(self, streams: Sequence[CtcStream], /) -> list[FloatArray]:
-        """Return log probabilities of each stream, float32 `[frames, units]`."""
         return encode_ready(streams, self._step, len(self._graph.vocabulary.texts))
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
@@ -131,8 +123,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcEncoderConfig(RecordingsConfig):
     max_batch_s: float = 8.0
-    """Largest batch in seconds of audio, with padding; a longer row is encoded alone. A GPU needs
-    hundreds. On a CPU each row of a model of Conch's recipe is alone."""
 
 
 class CtcEncoder(RecordingEncoder):
@@ -140,7 +130,7 @@ class CtcEncoder(RecordingEncoder):
         model = opened_folder(config)
         encoder = CtcExport(model, config.threads) if model else CtcGraph(config, is_whole=True)
         self.vocabulary = encoder.vocabulary
-        super().__init__(encoder, "log_probs", config.max_padding, config.max_batch_s)
+        super().__init__(encoder, "log_probs", config)
 
 
 def opened_folder(config: FolderConfig) -> CtcFolder | None:
@@ -156,7 +146,7 @@ def opened_folder(config: FolderConfig) -> CtcFolder | None:
 class CtcExport(ExportedEncoder):
     def __init__(self, model: CtcFolder, threads: int) -> None:
         self.vocabulary, self._blank = vocabulary_of_folder(model), model.blank
-        super().__init__(_graph(model.recordings, threads))
+        super().__init__(EncoderGraph(model.recordings, _WHAT, threads))
 
     def encode(
         self, waveforms: Sequence[FloatArray], languages: Sequence[str] = (), /
@@ -171,7 +161,7 @@ class CtcExportLive(LiveEncoder):
         vocabulary, self._blank = vocabulary_of_folder(model), model.blank
         self._silent = vocabulary.silent
         self._size, self._frame = len(vocabulary.texts), model.frame_ms * SAMPLE_RATE // 1000
-        graph = _graph(model.live, threads) if model.live else None
+        graph = EncoderGraph(model.live, _WHAT, threads) if model.live else None
         super().__init__(graph, "log_probs", "ctc", str(model.folder), stream_ttl_s)
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
@@ -187,10 +177,6 @@ def speech_outputs(
         "speech_probs": 1 - np.exp(log_probs[:, silent]).sum(axis=1),
         "frame_samples": np.array([frame_samples], np.int32),
     }
-
-
-def _graph(encoder: AcousticEncoder, threads: int) -> EncoderGraph:
-    return EncoderGraph(encoder, "the CTC model", threads)
 
 
 def _blank_first(written: FloatArray, blank: int, size: int) -> FloatArray:

@@ -43,10 +43,7 @@ class Caches(NamedTuple):
         return cls._make(map(np.concatenate, zip(*streams, strict=True)))
 
     def of_stream(self, index: int) -> "Caches":
-        """Return a copy of the caches of one stream, as a batch of one.
-
-        Without a copy the caches of the whole batch would stay with it.
-        """
+        """Return a copy of the caches of one stream: a view would keep those of the whole batch."""
         return Caches._make(item[index : index + 1].copy() for item in self)
 
 
@@ -95,7 +92,9 @@ class CtcGraph:
         log_probs, *rest = self._session.run(None, feed)
         return log_probs, Caches(*rest)
 
-    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+    def encode(
+        self, waveforms: Sequence[FloatArray], _languages: Sequence[str] = (), /
+    ) -> list[FloatArray]:
         """Return float32 `[ceil(samples / 320 / stack), vocab]` of each waveform at 16 kHz."""
         if self.takes_any and len(waveforms) > 1:
             return [self.encode([waveform])[0] for waveform in waveforms]
@@ -124,13 +123,10 @@ def _open_on_cpu(path: Path, threads: int, *, is_whole: bool) -> onnxruntime.Inf
 
         return cpu_graph(existing(path, _WHAT), is_whole=is_whole)
 
-    def make(made: Path) -> None:
-        made.write_bytes(graph())
-
     if path != SHIPPED:
         return open_network(_WHAT, path, threads, content=graph())
     name = f"ctc-{digest_of(path)}-{'whole' if is_whole else 'step'}-{_REVISION}.onnx"
-    return open_network(_WHAT, cached(name, _WHAT, make), threads)
+    return open_network(_WHAT, cached(name, _WHAT, lambda made: made.write_bytes(graph())), threads)
 
 
 def _open_on_cuda(path: Path, threads: int, device_index: int) -> onnxruntime.InferenceSession:

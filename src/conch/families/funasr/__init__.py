@@ -1,30 +1,18 @@
 """FunASR's models: one component each, from the waveform to the text."""
 
-from dataclasses import replace
-
 from conch.families.family import (
     ComponentInfo,
     Decoder,
     Family,
-    FamilyHooks,
     ModelKind,
-    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import Above, Other, Rule
 from conch.families.search import (
-    BEHIND,
     DEFAULT_WHEN,
-    LIVE_PARAMETERS,
-    PARAMETERS,
-    PIECE,
-    SEGMENT,
-    WORD_TIMES,
-    frames,
-    hypotheses,
-    live_hypotheses,
     live_takes_the_vad,
     rescoring_takes_a_weight,
+    search_components,
     takes_no_names,
 )
 
@@ -35,99 +23,33 @@ UNITS = "units"
 LANGUAGES = ("zh", "en", "yue", "ja", "ko")
 """Languages of SenseVoice."""
 
-_TEXT = (
-    TensorInfo("hypotheses", "BYTES", (1,), "the text; it may be empty"),
-    TensorInfo("scores", "FP32", (1,), "sum of the log probabilities of its units"),
-    TensorInfo("words", "BYTES", (-1,), "words of the text"),
-    *WORD_TIMES,
-    TensorInfo(
-        "word_confidences", "FP32", (-1,), "geometric mean of the probabilities of the word's units"
-    ),
-)
-_OF_RECORDINGS = ComponentInfo(
-    name=PARAFORMER,
-    role="waveform to text",
-    title="Paraformer",
-    step="decode",
-    inputs=(SEGMENT,),
-    outputs=_TEXT,
-    parameters={"language": str, "hotwords": str},
-    is_one_by_one=True,
-    package=WeightsPackage(PARAFORMER, "", "", f"conch serve --{PARAFORMER} FOLDER"),
-)
 _ONLINE_PACKAGE = WeightsPackage(
     "online Paraformer", "", "", "conch serve --paraformer-online FOLDER"
-)
-_LIVE_HYPOTHESES = hypotheses(
-    scores="sum of the log probabilities of its units",
-    am_scores="as `scores`",
-    lm_scores="0",
-    word_confidences="geometric mean of the probabilities of the word's units",
 )
 
 FAMILY = Family(
     name="funasr",
     title="FunASR",
     components=(
-        _OF_RECORDINGS,
-        replace(_OF_RECORDINGS, name=ONLINE, title="Paraformer, online", package=_ONLINE_PACKAGE),
         ComponentInfo(
-            name=LIVE[0],
-            role="live audio to units",
-            title="Paraformer, live",
-            step="encode",
-            inputs=(PIECE,),
-            outputs=(
-                TensorInfo(
-                    UNITS,
-                    "FP32",
-                    (-1, -1),
-                    "[frames, 2] of the chunks that these samples complete, one frame per 60 ms: "
-                    "the number of the unit that is found in it, or 0, and its log probability",
-                ),
-                TensorInfo(f"{UNITS}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
-                BEHIND,
-            ),
-            is_stream=True,
-            package=_ONLINE_PACKAGE,
-        ),
-        ComponentInfo(
-            name=LIVE[1],
-            role="live units to the text so far",
-            title="Paraformer, live",
+            name=PARAFORMER,
+            title="Paraformer",
             step="decode",
-            inputs=frames(UNITS, is_live=True),
-            outputs=live_hypotheses(ONLINE, _LIVE_HYPOTHESES),
-            parameters=LIVE_PARAMETERS,
-            is_stream=True,
+            is_one_by_one=True,
+            package=WeightsPackage(PARAFORMER, "", "", f"conch serve --{PARAFORMER} FOLDER"),
+        ),
+        ComponentInfo(
+            name=ONLINE,
+            title="Paraformer, online",
+            step="decode",
+            is_one_by_one=True,
             package=_ONLINE_PACKAGE,
         ),
+        *search_components(LIVE, "Paraformer, live", _ONLINE_PACKAGE, is_stream=True),
         ComponentInfo(
             name=SENSE_VOICE,
-            role="waveform to text, language and emotion",
             title="SenseVoice",
             step="decode",
-            inputs=(SEGMENT,),
-            outputs=(
-                *hypotheses(
-                    scores="the order of the texts: `am_scores` plus hotwords",
-                    am_scores="log probability of the text given the audio",
-                    lm_scores="0",
-                    word_confidences="geometric mean of the probabilities of the word's units",
-                ),
-                TensorInfo(
-                    "language", "BYTES", (1,), "code of the language that is heard, or empty"
-                ),
-                TensorInfo(
-                    "language_probability",
-                    "FP32",
-                    (1,),
-                    "its probability among those of the model; NaN if it was asked for",
-                ),
-                TensorInfo("emotion", "BYTES", (1,), "how it is said, such as happy, or empty"),
-                TensorInfo("event", "BYTES", (1,), "what is heard, such as laughter, or empty"),
-            ),
-            parameters={**PARAMETERS, "itn": bool},
             is_one_by_one=True,
             package=WeightsPackage(SENSE_VOICE, "", "", f"conch serve --{SENSE_VOICE} FOLDER"),
         ),
@@ -165,6 +87,7 @@ FAMILY = Family(
         Decoder(
             name=PARAFORMER,
             components=(PARAFORMER,),
+            recogniser="conch.families.funasr.recogniser:PARAFORMER_RECOGNISER",
             default_when=DEFAULT_WHEN,
             detects_language=True,
             is_rolling=True,
@@ -173,6 +96,8 @@ FAMILY = Family(
             name=ONLINE,
             components=(ONLINE,),
             live=LIVE,
+            recogniser="conch.families.funasr.recogniser:ONLINE_RECOGNISER",
+            first_pass="conch.families.funasr.recogniser:OnlineFirstPass",
             live_when={"decoder": ONLINE},
             default_when=DEFAULT_WHEN,
             detects_language=True,
@@ -180,6 +105,7 @@ FAMILY = Family(
         Decoder(
             name=SENSE_VOICE,
             components=(SENSE_VOICE,),
+            recogniser="conch.families.funasr.recogniser:SENSE_VOICE_RECOGNISER",
             default_when={**DEFAULT_WHEN, "language": ("auto", *LANGUAGES)},
             follows=("itn",),
             detects_language=True,
@@ -210,13 +136,5 @@ FAMILY = Family(
     warm_ups=(
         *({"decoder": name} for name in (PARAFORMER, ONLINE, SENSE_VOICE)),
         {"decoder": ONLINE, "mode": "streaming"},
-    ),
-    hooks=FamilyHooks(
-        recognisers={
-            PARAFORMER: "conch.families.funasr.recogniser:PARAFORMER_RECOGNISER",
-            ONLINE: "conch.families.funasr.recogniser:ONLINE_RECOGNISER",
-            SENSE_VOICE: "conch.families.funasr.recogniser:SENSE_VOICE_RECOGNISER",
-        },
-        first_passes={ONLINE: "conch.families.funasr.recogniser:OnlineFirstPass"},
     ),
 )

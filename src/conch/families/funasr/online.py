@@ -234,9 +234,7 @@ class OnlineDecoderConfig:
     model: str = ""
     precision: str = "float32"
     language: str = ""
-    """Language of the model; a request with another one is an error. Empty takes any."""
     stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
 
 
 class UnitSearch:

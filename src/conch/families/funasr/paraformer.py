@@ -95,8 +95,6 @@ def _word(pieces: Iterable[Unit]) -> Word:
 
 
 class UnitWriter(RowByRow):
-    """Writes segments by the units that are found in them."""
-
     def __init__(self, language: str, tokens: Sequence[str]) -> None:
         self._language, self._tokens = language, tokens
         self._has_spaces = has_spaces(tokens)

@@ -20,8 +20,6 @@ _UNKNOWN = {"emo_unknown", "event_unk", "nospeech"}
 
 
 class SenseVoiceComponent(RowByRow):
-    """Writes segments by the searches of CTC."""
-
     def __init__(self, config: FolderConfig) -> None:
         model = opened_folder(config, SENSE_VOICE, read_sense_voice)
         self._languages, self._text_forms = model.languages, model.text_forms
@@ -50,9 +48,7 @@ class SenseVoiceComponent(RowByRow):
             "log_probs_lens": np.array([len(frames)], np.int32),
         }
         parameters = {**row.parameters, "decoder": "ctc", "language": "auto"}
-        (decoded,) = self._decoder([Row(inputs, parameters)])
-        if isinstance(decoded, Exception):
-            raise decoded
+        decoded = self._decoder.answer(Row(inputs, parameters))
         return {**decoded, **self._tags(logits[:NUM_TAGS], is_given=language != "auto")}
 
     def _tags(self, logits: FloatArray, *, is_given: bool) -> Outputs:

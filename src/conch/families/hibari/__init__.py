@@ -4,11 +4,10 @@ from conch.families.family import (
     ComponentInfo,
     Family,
     Synthesizer,
-    TensorInfo,
     Voice,
     WeightsPackage,
 )
-from conch.families.speech import acoustic, vocoder
+from conch.families.speech import speaking_components
 
 PACKAGE = WeightsPackage(what="hibari voice", module="hibari", distribution="hibari-tts")
 
@@ -18,27 +17,9 @@ SPECTRUM_FRAMES = 27
 MAX_TOKENS = 1500
 
 TEXT_FRONTEND = ComponentInfo(
-    name="text_frontend",
-    role="a sentence to the sounds that it is spoken with",
-    title="Front end",
-    step="read",
-    inputs=(TensorInfo("text", "BYTES", (1,), "one sentence, UTF-8, at most 10,000 bytes"),),
-    outputs=(
-        TensorInfo("phonemes", "BYTES", (1,), "the sounds, for people; empty if it has none"),
-        TensorInfo("tokens", "INT32", (-1,), "the sounds for `acoustic`; none if it has none"),
-        TensorInfo(
-            "spans",
-            "INT32",
-            (-1, 4),
-            "the words: start and end in the text, in characters, the first of their tokens and "
-            "the one behind the last",
-        ),
-    ),
-    parameters={"voice": str, "normalize": bool},
-    is_one_by_one=True,
-    package=PACKAGE,
+    name="text_frontend", title="Front end", step="read", is_one_by_one=True, package=PACKAGE
 )
-ACOUSTIC, VOCODER = acoustic("acoustic", PACKAGE), vocoder("vocoder", PACKAGE)
+ACOUSTIC, VOCODER = speaking_components("acoustic", "vocoder", PACKAGE)
 
 FAMILY = Family(
     name="hibari",

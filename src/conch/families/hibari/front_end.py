@@ -108,8 +108,6 @@ PAUSES = frozenset(';:,.!?—…"()“” ')
 
 @dataclass(frozen=True, slots=True)
 class ReadableWord:
-    """A word that can be read, and its place in the text."""
-
     text: str
     start: int
     end: int
@@ -196,8 +194,6 @@ def symbols() -> dict[int, str]:
 @dataclass(frozen=True, slots=True)
 class FrontEndConfig:
     nice: int = 5
-    """Least niceness of the process, 0 to 19: with more than 0, live streams of recognition go
-    first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Family, Rewriter
+from conch.families.family import ComponentInfo, Family, Rewriter
 from conch.families.options import option
-from conch.families.text_step import text_step
 
-INVERSE_NORMALIZER = text_step(
-    "inverse_normalizer", "numbers, dates and amounts in digits", "Numbers"
-)
+INVERSE_NORMALIZER = ComponentInfo(name="inverse_normalizer", title="Numbers", step="write")
 
 
 @dataclass(frozen=True, kw_only=True)

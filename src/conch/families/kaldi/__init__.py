@@ -8,57 +8,24 @@ from conch.families.family import (
     ComponentInfo,
     Decoder,
     Family,
-    FamilyHooks,
     ModelKind,
     WeightsPackage,
 )
 from conch.families.options import Above, Rule
-from conch.families.search import (
-    DEFAULT_WHEN,
-    LIVE_PARAMETERS,
-    PARAMETERS,
-    PIECE,
-    SEGMENT,
-    hypotheses,
-    live_hypotheses,
-    live_takes_the_vad,
-    takes_no_names,
-)
+from conch.families.search import DEFAULT_WHEN, live_takes_the_vad, takes_no_names
 
 DECODER, STREAMING_DECODER = "kaldi_decoder", "kaldi_streaming_decoder"
 PACKAGE = WeightsPackage("Kaldi model", "", "", "conch serve --kaldi FOLDER")
-
-_HYPOTHESES = hypotheses(
-    scores="with nbest=1 the sum of the logarithms of word_confidences, otherwise what Vosk calls "
-    "the confidence of an alternative: nats of the lattice, of acoustic and language model",
-    am_scores="as scores",
-    lm_scores="0",
-    word_confidences="of the lattice with nbest=1, otherwise the share of the alternatives that "
-    "have the word",
-)
 
 FAMILY = Family(
     name="kaldi",
     title="Kaldi",
     components=(
-        ComponentInfo(
-            name=DECODER,
-            role="waveform to text",
-            title="Kaldi",
-            step="decode",
-            inputs=(SEGMENT,),
-            outputs=_HYPOTHESES,
-            parameters=PARAMETERS,
-            package=PACKAGE,
-        ),
+        ComponentInfo(name=DECODER, title="Kaldi", step="decode", package=PACKAGE),
         ComponentInfo(
             name=STREAMING_DECODER,
-            role="live audio to the text so far",
             title="Kaldi, live",
             step="decode",
-            inputs=(PIECE,),
-            outputs=live_hypotheses(DECODER, _HYPOTHESES),
-            parameters=LIVE_PARAMETERS,
             is_stream=True,
             package=PACKAGE,
         ),
@@ -78,6 +45,8 @@ FAMILY = Family(
             name="kaldi",
             components=(DECODER,),
             live=(STREAMING_DECODER,),
+            recogniser="conch.families.kaldi.recogniser:KALDI",
+            first_pass="conch.families.kaldi.recogniser:KaldiFirstPass",
             live_when={"decoder": "kaldi"},
             default_when=DEFAULT_WHEN,
             detects_language=True,
@@ -98,8 +67,4 @@ FAMILY = Family(
         live_takes_the_vad("kaldi"),
     ),
     warm_ups=({"decoder": "kaldi"}, {"decoder": "kaldi", "mode": "streaming"}),
-    hooks=FamilyHooks(
-        recognisers={"kaldi": "conch.families.kaldi.recogniser:KALDI"},
-        first_passes={"kaldi": "conch.families.kaldi.recogniser:KaldiFirstPass"},
-    ),
 )

@@ -33,7 +33,6 @@ _PIECE = 4_000
 an utterance."""
 _MFCC = "mfcc.conf"
 _TEXTS = (".conf", ".txt", ".int")
-"""Suffixes of text files."""
 
 
 class Alternative(NamedTuple):
@@ -96,7 +95,6 @@ def _word(item: dict[str, Any], confidence: float) -> AlignedWord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaldiDecoderConfig(DeviceConfig):
     language: str = ""
-    """Language of the model; a request with another one is an error. Empty takes any."""
 
 
 class KaldiUtterance:
@@ -194,7 +192,6 @@ class KaldiDecoder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaldiStreamingDecoderConfig(KaldiDecoderConfig):
     stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
 
 
 @contextmanager

@@ -8,14 +8,13 @@ from conch.families.family import (
     KnownFile,
     KnownModel,
     Synthesizer,
-    TensorInfo,
     Voice,
     WeightsPackage,
 )
 from conch.families.hibari import TEXT_FRONTEND
 from conch.families.speakers import EMBEDDING
 from conch.families.speakers import PACKAGE as SPEAKERS
-from conch.families.speech import acoustic, vocoder
+from conch.families.speech import speaking_components
 
 PACKAGE = WeightsPackage(
     what="Kokoro voices",
@@ -56,62 +55,11 @@ OPENAI_NAMES = {
     "cedar": "am_fenrir",
 }
 
-ACOUSTIC, VOCODER = acoustic("kokoro_acoustic", PACKAGE), vocoder("kokoro_vocoder", PACKAGE)
-TIMBRE = TensorInfo("timbre", "FP32", (-1,), "128 numbers in place of those of the voice")
-ACOUSTIC = replace(
-    ACOUSTIC,
-    inputs=(
-        *ACOUSTIC.inputs,
-        replace(TIMBRE, is_optional=True),
-        TensorInfo(
-            "pitch", "FP32", (1,), "factor of the voice's pitch, 0.5 to 2", is_optional=True
-        ),
-    ),
-)
-GRADIENT = ComponentInfo(
-    name="kokoro_gradient",
-    role="how a voice must change to sound more like a recording",
-    title="Voice fitting",
-    step="voice",
-    inputs=(
-        TensorInfo("latents", "FP32", (-1, -1), "20 to 400 frames of `kokoro_acoustic`"),
-        TIMBRE,
-        TensorInfo("target", "FP32", (-1,), "of `speaker_embedding`"),
-    ),
-    outputs=(
-        TensorInfo("similarity", "FP32", (1,), "cosine of how the frames and the target sound"),
-        TensorInfo("gradient", "FP32", (-1,), "of the similarity, by the numbers of `timbre`"),
-        TensorInfo(
-            "seconds", "FP32", (1,), "CPU time of a thread: less than it took if others ran"
-        ),
-    ),
-    parameters={"voice": str, "seed": int},
-    is_one_by_one=True,
-    package=replace(SPEAKERS, also_needs=PACKAGE),
-)
-VOICE_STYLE = ComponentInfo(
-    name="voice_style",
-    role="a recording of a voice to the voice of an acoustic model that is nearest to it",
-    title="Voice",
-    step="voice",
-    inputs=(
-        TensorInfo("waveform", "FP32", (-1,), "3 to 20 s, 16 kHz", is_optional=True),
-        TensorInfo(
-            "embedding", "FP32", (-1,), "of `speaker_embedding`, in its place", is_optional=True
-        ),
-        TensorInfo("pitch", "FP32", (1,), "Hz, with `embedding`; 0 is unknown", is_optional=True),
-    ),
-    outputs=(
-        TensorInfo(
-            "style", "BYTES", (1,), "what the parameter `voice` of its acoustic model takes"
-        ),
-        TensorInfo("pitch", "FP32", (1,), "factor of its pitch, for the acoustic model"),
-        TensorInfo("timbre", "FP32", (-1,), "what the acoustic model takes for it"),
-        TensorInfo("deviation", "FP32", (-1,), "of these numbers over all voices"),
-        TensorInfo("embedding", "FP32", (-1,), "how the recording sounds, a unit vector"),
-    ),
-    is_one_by_one=True,
-    package=replace(SPEAKERS, also_needs=PACKAGE),
+ACOUSTIC, VOCODER = speaking_components("kokoro_acoustic", "kokoro_vocoder", PACKAGE)
+_WITH_SPEAKERS = replace(SPEAKERS, also_needs=PACKAGE)
+GRADIENT, VOICE_STYLE = (
+    ComponentInfo(name=name, title=title, step="voice", is_one_by_one=True, package=_WITH_SPEAKERS)
+    for name, title in (("kokoro_gradient", "Voice fitting"), ("voice_style", "Voice"))
 )
 
 

@@ -47,9 +47,7 @@ SILENCE = float(np.finfo(np.float32).eps)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientConfig(DeviceConfig):
     speakers: str = ""
-    """Folder with the speaker networks; empty for the fetched one."""
     nice: int = 19
-    """Least niceness of the process, 0 to 19: with 19, all else goes first."""
 
 
 class KokoroGradient(RowByRow):

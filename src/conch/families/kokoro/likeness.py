@@ -42,7 +42,6 @@ voices that may be in it at any pitch."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceStyleConfig(NiceConfig):
     kokoro: str = ""
-    """Folder with Kokoro; empty for the fetched one."""
 
 
 class VoiceStyle(RowByRow):

@@ -1,10 +1,9 @@
 """Moonshine (Jeffries et al., 2024, https://arxiv.org/abs/2410.15608): English, any length."""
 
-from conch.families.attention import attention_decoder, attention_encoder
+from conch.families.attention import attention_components
 from conch.families.family import (
     Decoder,
     Family,
-    FamilyHooks,
     KnownFile,
     KnownModel,
     ModelKind,
@@ -92,22 +91,7 @@ FAMILY = Family(
     name="moonshine",
     title="Moonshine",
     known_models=(TINY, BASE),
-    components=(
-        attention_encoder(
-            "moonshine_encoder",
-            "Moonshine",
-            PACKAGE,
-            longest="one segment, at most 30 s",
-            frame="[frames, model size], one frame per 24 ms",
-        ),
-        attention_decoder(
-            "moonshine_decoder",
-            "Moonshine",
-            PACKAGE,
-            in_flight=max(STEP_FILES.values()),
-            parameters={"said": str, "draft": str},
-        ),
-    ),
+    components=attention_components(COMPONENTS, "Moonshine", PACKAGE, max(STEP_FILES.values())),
     models=(
         ModelKind(
             name="moonshine",
@@ -127,6 +111,7 @@ FAMILY = Family(
         Decoder(
             name="moonshine",
             components=COMPONENTS,
+            recogniser="conch.families.moonshine.recogniser:MOONSHINE",
             languages=LANGUAGES,
             doubtful_below=-0.15,
             default_when={
@@ -163,5 +148,4 @@ FAMILY = Family(
         *widest_beam(MAX_BEAM, "moonshine"),
     ),
     warm_ups=({"decoder": "moonshine"},),
-    hooks=FamilyHooks(recognisers={"moonshine": "conch.families.moonshine.recogniser:MOONSHINE"}),
 )

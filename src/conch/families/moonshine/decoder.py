@@ -42,7 +42,6 @@ RUN = 3
 """Tokens of a run that ends the text of an open window if it comes three times: Moonshine often
 repeats itself behind a word that is cut."""
 _MOST_DRAFTED = 16 * MAX_TOKENS
-"""Characters of a draft that are read."""
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
@@ -78,18 +77,12 @@ class MoonshineTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoonshineDecoderConfig(MoonshineConfig):
-    intra_threads: int = 1
-    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
+    intra_threads: int = 1  # its products are small
     # Found on short utterances with silence or noise around them: docs/notes/moonshine.md.
     least_log_prob: float = -2.0
-    """Average log probability of a token below which a text is dropped if the model would rather
-    write none."""
     nothing_log_prob: float = -0.01
-    """Log probability of no text above which a text is dropped."""
     compression_ratio_threshold: float = 2.4
-    """Compression ratio by zlib above which a text repeats itself and is decoded again."""
     no_repeat_ngram_size: int = 3
-    """Length of token runs that may not repeat when a text is decoded again; 0 for never again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 There are three: `encoder` (waveform to hidden states), `cross` (hidden states to keys and values of
 the decoder's cross-attention, once a segment) and `step` (the next tokens of several segments).
-Matrices are int8 with a scale for each output, or float32 in exact graphs. The network is that of
-Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
+Matrices are int8 with a scale for each output. The network is that of Jeffries et al., 2024
+(https://arxiv.org/abs/2410.15608).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,18 +26,9 @@ ENCODER_POSITIONS = 1300
 _EPSILON = 1e-5
 
 
-class _Graph(Graph):
-    """A graph whose matrices are int8, or float32 if it is exact."""
-
-    def __init__(self, *, exact: bool) -> None:
-        super().__init__()
-        self._exact = exact
-
+class MoonshineGraph(Graph):
     def linear(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
-        """Multiply by a matrix `[inputs, outputs]`, in int8 unless the graph is exact."""
-        if self._exact:
-            value = self.op("MatMul", value, self.array(weight))
-            return value if bias is None else self.op("Add", value, self.array(bias))
+        """Multiply by a matrix `[inputs, outputs]`, in int8."""
         integers, scale = quantized(weight)
         optional = ["", self.array(bias)] if bias is not None else []
         inputs = (value, self.array(integers), self.array(scale), *optional)
@@ -45,21 +36,12 @@ class _Graph(Graph):
 
     def linear_by_row(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
         """Multiply as `linear` does, with a scale for each row of `value`."""
-        if self._exact:
-            return self.linear(value, weight, bias)
         product = self.product_by_row(value, weight)
         return product if bias is None else self.op("Add", product, self.array(bias))
 
     def gelu(self, value: str) -> str:
-        """Add a GELU: by a tangent, which is faster than the error function of an exact graph."""
-        if self._exact:
-            return self.op("Gelu", value)
+        """Add a GELU by a tangent, which is faster than the error function."""
         return self.op("FastGelu", value, domain=MICROSOFT)
-
-    def rows(self, weight: FloatArray, indices: str) -> str:
-        if self._exact:
-            return self.op("Gather", self.array(weight), indices)
-        return super().rows(weight, indices)
 
     def norm(self, value: str, weight: FloatArray) -> str:
         """Normalise each frame; there is no bias."""
@@ -83,9 +65,9 @@ class _Graph(Graph):
         return [*turned, values]
 
 
-def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
+def encoder(weights: Weights) -> onnx.ModelProto:
     """Return the graph of `waveform` [1, samples] to `hidden` [1, frames, size]."""
-    graph = _Graph(exact=exact)
+    graph = MoonshineGraph()
     waveform = graph.takes("waveform", 1, "samples")
     value = graph.op("Unsqueeze", waveform, graph.ints(1))
     value = graph.op("Conv", value, graph.array(weights["conv1.weight"]), strides=[64])
@@ -123,13 +105,13 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     return graph.model("moonshine")
 
 
-def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
+def cross(weights: Weights) -> onnx.ModelProto:
     """Return the graph of `hidden` [1, frames, size] to the cross-attention of each layer.
 
     It has `cross_keys.N` [1, heads, head size, frames] and `cross_values.N` [1, heads, frames, head
     size].
     """
-    graph = _Graph(exact=exact)
+    graph = MoonshineGraph()
     size = len(weights["norm.weight"])
     head, layers = size // HEADS, _num_layers(weights)
     names = [(number, name) for number in range(layers) for name in ("keys", "values")]
@@ -144,7 +126,7 @@ def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     return graph.model("moonshine")
 
 
-def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelProto:
+def step(weights: Weights, segments: int) -> onnx.ModelProto:
     """Return the graph of the next tokens of the hypotheses of up to `segments` segments.
 
     The tokens of all hypotheses share the products with the decoder's matrices. Attention is that
@@ -163,7 +145,7 @@ def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelP
     the heads of the upper half of the layers, and `keys.N.S` and `values.N.S`, the past of the
     next step.
     """
-    graph = _Graph(exact=exact)
+    graph = MoonshineGraph()
     size, layers = len(weights["norm.weight"]), _num_layers(weights)
     ids, positions, targets = (
         graph.takes(name, 1, "tokens", elem_type=TensorProto.INT64)
@@ -235,7 +217,7 @@ def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelP
 class _Segment:
     """One segment's attention; its names are its own, as ONNX Runtime reuses memory by name."""
 
-    def __init__(self, graph: _Graph, number: int, size: int) -> None:
+    def __init__(self, graph: MoonshineGraph, number: int, size: int) -> None:
         self._graph, self._number, self._head = graph, number, size // HEADS
         self._shape = graph.takes(f"shape.{number}", 3, elem_type=TensorProto.INT64)
         self._parents = graph.takes(

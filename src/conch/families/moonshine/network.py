@@ -50,8 +50,6 @@ class Advance(NamedTuple):
 
 
 class EncoderComponent(RowByRow):
-    """Turns waveforms of at most 30 s into hidden states, one after the other."""
-
     def __init__(self, config: MoonshineConfig) -> None:
         be_nice(config.nice)
         folder = moonshine_folder(config.model)

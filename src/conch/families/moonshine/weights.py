@@ -66,12 +66,8 @@ def moonshine_folder(model: str) -> Path:
     return cached_folder(f"moonshine-{digest}-{_REVISION}", "the graphs of Moonshine", make)
 
 
-def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:
-    """Write the graphs of a model into a new folder.
-
-    `source` has the files `ENCODER` and `DECODER` of the package. `exact` graphs compute in
-    float32, four times as large and twice as slow, as the reference of tests does.
-    """
+def write_graphs(source: Path, folder: Path) -> None:
+    """Write the graphs of a model, whose package's files `source` has, into a new folder."""
     # Where they are needed: onnx takes a second to import.
     import onnx
 
@@ -80,9 +76,9 @@ def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:
     folder.mkdir()
     decoder = read_weights(source / DECODER)
     made = (
-        graphs.encoder(read_weights(source / ENCODER), exact=exact),
-        graphs.cross(decoder, exact=exact),
-        *(graphs.step(decoder, segments, exact=exact) for segments in STEP_FILES.values()),
+        graphs.encoder(read_weights(source / ENCODER)),
+        graphs.cross(decoder),
+        *(graphs.step(decoder, segments) for segments in STEP_FILES.values()),
     )
     for name, graph in zip(GRAPH_FILES[:-1], made, strict=True):
         onnx.save(graph, str(folder / name))

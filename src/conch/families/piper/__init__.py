@@ -2,7 +2,7 @@
 
 from conch.families.family import Family, ModelKind, Synthesizer, WeightsPackage
 from conch.families.hibari import TEXT_FRONTEND
-from conch.families.speech import acoustic, vocoder
+from conch.families.speech import speaking_components
 
 NAME = "piper"
 PACKAGE = WeightsPackage("Piper voices", "", "", "conch serve --piper FOLDER")
@@ -20,7 +20,7 @@ that fits counts. Other sounds are written alike."""
 UNITS = frozenset(f"{BEGIN}{BETWEEN}{END} ,.:;?!abdefhijklmnopstuvwzæðŋɐɑɔəɚɛɜɡɪɹɾʃʊʌʒθˈˌː")  # noqa: RUF001
 """Units without which a voice cannot speak English."""
 
-ACOUSTIC, VOCODER = acoustic("piper_acoustic", PACKAGE), vocoder("piper_vocoder", PACKAGE)
+ACOUSTIC, VOCODER = speaking_components("piper_acoustic", "piper_vocoder", PACKAGE)
 
 FAMILY = Family(
     name=NAME,

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Family, Rewriter
+from conch.families.family import ComponentInfo, Family, Rewriter
 from conch.families.options import option
-from conch.families.text_step import text_step
 
-PUNCTUATOR = text_step("punctuator", "punctuation and capitals", "Punctuation")
+PUNCTUATOR = ComponentInfo(name="punctuator", title="Punctuation", step="write")
 
 
 @dataclass(frozen=True, kw_only=True)

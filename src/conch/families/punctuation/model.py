@@ -21,7 +21,6 @@ from conch.wire.errors import ConfigError
 PADDING = 0
 UNKNOWN = 1
 FIRST_WORD = 2
-"""Id of the vocabulary's first word."""
 BUCKETS = 8192
 """Ids that hashed beginnings and ends of words share, after those of the vocabulary."""
 FEATURES = 7
@@ -31,7 +30,6 @@ _CORE = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
 _DIGIT = re.compile(r"\d")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'"})
 SHIPPED = Path(__file__).parent / "weights" / "punctuation-en.onnx"
-"""Model for English."""
 MARKS = ("", ",", ".", "?")
 """Marks after a word, in the order of the network's outputs."""
 LOWER, CAPITAL, UPPER = range(3)
@@ -105,16 +103,11 @@ class HashedVocabulary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PunctuatorConfig:
     model: str = ""
-    """Path of an .onnx file of `lab.training.punctuation.export`; empty for the shipped model."""
     language: str = "en"
-    """Code of the language of the model. Texts of another stay as they are."""
-    intra_threads: int = 1
-    """CPU threads of one call; the network is too small for more."""
+    intra_threads: int = 1  # the network is too small for more
 
 
 class WordLabels(NamedTuple):
-    """Labels of the words of a text, by the network."""
-
     marks: NDArray[np.int64]
     """`[N]`, of MARKS."""
     cases: NDArray[np.int64]
@@ -123,7 +116,6 @@ class WordLabels(NamedTuple):
 
 class Window(NamedTuple):
     text: int
-    """Number of the text."""
     start: int
     """First word that the network sees."""
     end: int

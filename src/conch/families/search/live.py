@@ -69,16 +69,13 @@ class AudioStream(Protocol):
     @property
     def behind_s(self) -> float:
         """Seconds of audio whose frames come later."""
-        ...
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`."""
-        ...
 
     @property
     def has_chunk(self) -> bool:
         """Whether the next chunk is complete."""
-        ...
 
 
 OneStream = TypeVar("OneStream", bound=AudioStream)

@@ -66,8 +66,6 @@ class EncodedFrames:
 
 
 class SearchRecogniser(Recogniser[EncodedFrames]):
-    """Recognises by two components; a family says which."""
-
     def __init__(self, encoder: str, decoder: str, frames: str) -> None:
         """`frames` is the tensor between the components, which may be one."""
         self.encoder, self.decoder, self._frames = encoder, decoder, frames

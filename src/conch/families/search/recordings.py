@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from conch.component import SAMPLE_RATE, FloatArray, Outputs, Row
-from conch.families.search.graphs import EncoderGraph, features_of
+from conch.families.search.graphs import EncoderGraph, RecordingsConfig, features_of
 from conch.families.search.live import EncodedStream, encode_chunks
 from conch.wire.errors import ConfigError
 from conch.wire.limits import MAX_SEGMENT_S
@@ -19,27 +19,30 @@ class WaveformEncoder(Protocol):
     takes_any: bool
     """Whether recordings of any lengths share a batch without padding."""
 
-    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
-        """Return the frames of waveforms, float32 `[samples]` at 16 kHz, as one batch."""
-        ...
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = (), /
+    ) -> list[FloatArray]:
+        """Return the frames of waveforms, float32 `[samples]` at 16 kHz, as one batch.
+
+        Their languages matter to a model that is told them.
+        """
 
 
 class RecordingEncoder:
     """Turns waveforms into frames for a search; those of similar length share a batch."""
 
-    def __init__(
-        self, encoder: WaveformEncoder, frames: str, max_padding: float, max_batch_s: float
-    ) -> None:
+    def __init__(self, encoder: WaveformEncoder, frames: str, config: RecordingsConfig) -> None:
         """`frames` names the tensor with the frames."""
-        if not 0 <= max_padding < 1 or max_batch_s <= 0:
+        self._max_padding, most_s = config.max_padding, config.max_batch_s
+        if not 0 <= self._max_padding < 1 or most_s <= 0:
             raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
-        self._encoder, self._frames = encoder, frames
-        self._max_padding, self._max_samples = max_padding, round(max_batch_s * SAMPLE_RATE)
+        self._max_samples = round(most_s * SAMPLE_RATE)
+        self.encode, self._takes_any, self._frames = encoder.encode, encoder.takes_any, frames
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
         batches = [[*range(len(rows))]]
-        if not self._encoder.takes_any:
+        if not self._takes_any:
             batches = buckets([*map(len, waveforms)], self._max_padding, self._max_samples)
         languages = [str(row.parameters.get("language", "auto")) for row in rows]
         by_index: dict[int, FloatArray] = {}
@@ -52,12 +55,6 @@ class RecordingEncoder:
             {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
             for frames in (by_index[index] for index in range(len(rows)))
         ]
-
-    def encode(
-        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = ()
-    ) -> list[FloatArray]:
-        """Return the frames of waveforms; their languages matter to a model that is told them."""
-        return self._encoder.encode(waveforms)
 
 
 class ExportedEncoder:

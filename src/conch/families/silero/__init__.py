@@ -2,55 +2,13 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import (
-    ComponentInfo,
-    Family,
-    FamilyHooks,
-    Need,
-    TensorInfo,
-    WeightsPackage,
-)
+from conch.families.family import ComponentInfo, Family, FamilyHooks, Need, WeightsPackage
 from conch.families.options import GIVEN, Below, Other, Rule, option
 
 PACKAGE = WeightsPackage("VAD model", "silero_vad", "silero-vad")
 
 VAD = ComponentInfo(
-    name="vad",
-    role="where is speech?",
-    title="Speech",
-    step="find speech",
-    inputs=(
-        TensorInfo(
-            "waveform",
-            "FP32",
-            (-1,),
-            "the samples that follow those of the last call; an incomplete last frame is padded "
-            "with zeros",
-        ),
-        TensorInfo(
-            "state",
-            "FP32",
-            (-1,),
-            "the state that the last call on this audio returned; absent at its start",
-            is_optional=True,
-        ),
-    ),
-    outputs=(
-        TensorInfo(
-            "speech_probs",
-            "FP32",
-            (-1,),
-            "probability of speech in each frame of 512 samples (32 ms)",
-        ),
-        TensorInfo(
-            "state",
-            "FP32",
-            (-1,),
-            "send it with the next samples; only the component knows its content",
-        ),
-    ),
-    is_one_by_one=True,
-    package=PACKAGE,
+    name="vad", title="Speech", step="find speech", is_one_by_one=True, package=PACKAGE
 )
 
 

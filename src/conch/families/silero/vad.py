@@ -23,11 +23,8 @@ PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SileroConfig:
     model: str = ""
-    """Path of a `silero_vad_16k_sequence.onnx`; empty for the one in the package silero-vad."""
-    intra_threads: int = 1
-    """CPU threads of one call; the network is too small for more."""
+    intra_threads: int = 1  # the network is too small for more
     block_frames: int = 512
-    """Frames per call of the network (16 s), which limits the memory of long audio."""
 
 
 class SileroVad(RowByRow):

@@ -8,7 +8,6 @@ from conch.families.family import (
     FamilyHooks,
     Need,
     ScorerHook,
-    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import Rule, option
@@ -23,34 +22,7 @@ PACKAGE = WeightsPackage(
 GRAPH = "scores.onnx"
 """File of the model's folder that scores texts in int8 on a CPU."""
 
-RESCORER = ComponentInfo(
-    name="neural_rescorer",
-    role="texts to scores of a neural language model",
-    title="Neural",
-    step="rescore",
-    inputs=(
-        TensorInfo("hypotheses", "BYTES", (-1,), "texts to score, of any length"),
-        TensorInfo(
-            "context",
-            "BYTES",
-            (1,),
-            "the text before, joined by a space. A prompt comes first, as a paragraph that ends "
-            "with two newlines. Only the last `max_context_tokens` tokens count, in whole words",
-            is_optional=True,
-        ),
-    ),
-    outputs=(
-        TensorInfo(
-            "lm_scores",
-            "FP32",
-            (-1,),
-            "log probability of each text's tokens after the context, without its end; for an "
-            "empty text that of the end",
-        ),
-        TensorInfo("num_words", "INT32", (-1,), "words as `rescorer` counts them"),
-    ),
-    package=PACKAGE,
-)
+RESCORER = ComponentInfo(name="neural_rescorer", title="Neural", step="rescore", package=PACKAGE)
 
 
 @dataclass(frozen=True, kw_only=True)

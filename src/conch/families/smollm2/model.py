@@ -69,14 +69,10 @@ def smollm2_folder(quantization: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeuralRescorerConfig(CTranslate2Config):
-    intra_threads: int = 1
-    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
+    intra_threads: int = 1  # its products are small
     start_token: str = ""
-    """Token before every text; empty for the bos_token of the model's config.json."""
     max_batch_tokens: int = 512
-    """Tokens scored together, padding included, and the longest window of one text."""
     max_context_tokens: int = 192
-    """Tokens of context before a text, or before the next window of a long one; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +203,7 @@ class NeuralRescorer:
 
 
 class TreeScorer:
-    """Runs `scoring_graph` in the place of a `ctranslate2.Generator`, on trees of tokens.
-
-    What several sequences begin with is read once.
-    """
+    """Runs `scoring_graph` like a `ctranslate2.Generator`, but reads common beginnings once."""
 
     def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
         self._session = open_network("the language model", path, threads)

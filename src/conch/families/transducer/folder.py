@@ -46,11 +46,9 @@ class Transducer:
     tokens: tuple[str, ...]
     encoder: AcousticEncoder
     live: AcousticEncoder | None
-    """The encoder of live audio; None if there is none."""
     context_size: int = 0
     """Units before the next one that the decoder reads; 0 if it reads all."""
     blank: int = 0
-    """The unit that is no text."""
     lstm: Lstm | None = None
     """The decoder of a model of NeMo; None for one of icefall."""
     is_tdt: bool = False
@@ -102,11 +100,7 @@ def networks_of_transducer(folder: Path) -> tuple[OnnxNetwork, ...]:
 
 @readable()
 def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
-    """Return what a folder holds, without its weights.
-
-    It has `encoder*.onnx`, `decoder*.onnx`, `joiner*.onnx` and `tokens.txt`, or folders with them.
-    Of several files, `precision` chooses those in float32, or in int8.
-    """
+    """Return what a folder holds, without its weights; `precision` chooses of several files."""
     chosen = {part: chosen_file(folder, part, precision) for part in PARTS}
     tokens = files_in(folder, TOKENS)
     parts = {part: path for part, path in chosen.items() if path}

@@ -28,8 +28,6 @@ class _Match(NamedTuple):
 
 
 class BiasState(NamedTuple):
-    """Progress of a hypothesis in the phrases."""
-
     complete: float = 0.0
     """Nats of all that were written."""
     open: tuple[_Match, ...] = ()
@@ -97,8 +95,6 @@ class Bias:
 
 
 class Guided(NamedTuple):
-    """State of a hypothesis for its guides."""
-
     bias: BiasState = NOTHING_WRITTEN
     words: Words | None = None
 

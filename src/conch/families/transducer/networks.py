@@ -3,9 +3,9 @@
 The files call the predictor the decoder: it says what may follow the units so far.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,8 +48,6 @@ def opened_encoder(encoder: AcousticEncoder, threads: int) -> EncoderGraph:
 
 
 class Predictor(Protocol):
-    """Reads the units that were written."""
-
     start: Context
     """The context before the first unit."""
     size: int
@@ -57,17 +55,9 @@ class Predictor(Protocol):
 
     def after(self, context: Context, unit: int, /) -> Context:
         """Return a context with a further unit."""
-        ...
 
     def predicted(self, contexts: Sequence[Context], /) -> FloatArray:
         """Return the joiner's input for each context, float32 `[N, size]`."""
-        ...
-
-
-def predictor_of(model: Transducer, threads: int) -> Predictor:
-    if model.lstm:
-        return LstmPredictor(model, model.lstm, threads)
-    return LastUnitsPredictor(model, threads)
 
 
 class LastUnitsPredictor:
@@ -79,7 +69,7 @@ class LastUnitsPredictor:
         self._dtype = (
             np.int32 if model.headers["decoder"].inputs[0].element_type == INT32 else np.int64
         )
-        self._kept: OrderedDict[tuple[int, ...], FloatArray] = OrderedDict()
+        self._predicted = lru_cache(_CONTEXTS)(self._predict)
         self.size = model.context_size
         self.start = (*[-1] * (self.size - 1), model.blank)
 
@@ -87,16 +77,12 @@ class LastUnitsPredictor:
         return (*context[1:], unit)
 
     def predicted(self, contexts: Sequence[tuple[int, ...]]) -> FloatArray:
-        missing = [item for item in dict.fromkeys(contexts) if item not in self._kept]
         # One by one where it is int8; a matter of microseconds anyway.
-        for context in missing:
-            feed = {self._input: np.array([context], self._dtype)}
-            (output,) = self._network.run(None, feed)
-            self._kept[context] = output.reshape(-1)
-        rows = np.stack([self._kept[item] for item in contexts])
-        while len(self._kept) > _CONTEXTS:
-            self._kept.popitem(last=False)
-        return rows
+        return np.stack([*map(self._predicted, contexts)])
+
+    def _predict(self, context: tuple[int, ...]) -> FloatArray:
+        (output,) = self._network.run(None, {self._input: np.array([context], self._dtype)})
+        return np.asarray(output.reshape(-1))
 
 
 @dataclass(slots=True, eq=False)
@@ -170,7 +156,11 @@ class Joint:
 
     def __init__(self, model: Transducer, threads: int, blank_penalty: float) -> None:
         """`blank_penalty` are nats that a blank loses."""
-        self.predictor = predictor_of(model, threads)
+        self.predictor: Predictor = (
+            LstmPredictor(model, model.lstm, threads)
+            if model.lstm
+            else LastUnitsPredictor(model, threads)
+        )
         self._joiner = opened_part(model, "joiner", threads)
         self._frame, self._predicted = (item.name for item in self._joiner.get_inputs())
         self.is_one_by_one = model.headers["joiner"].is_int8
@@ -185,12 +175,11 @@ class Joint:
         self._num_units, self._is_tdt = len(model.tokens), model.is_tdt
         self._takes_batches = True
         self.frame_size = 0
-        """Values of a frame."""
         self._check(model)
 
     def _check(self, model: Transducer) -> None:
         try:
-            predicted = self.predicted([self.predictor.start])
+            predicted = self.predictor.predicted([self.predictor.start])
             # Where the encoder does not say it, both have one size.
             size = (*model.headers["encoder"].outputs[0].dims, "", "")[1 if self.is_nemo else 2]
             self.frame_size = size if isinstance(size, int) else predicted.shape[1]
@@ -208,10 +197,6 @@ class Joint:
                 f"the joiner in {model.folder} writes {width} units{more}, and its tokens.txt has "
                 f"{self._num_units}"
             )
-
-    def predicted(self, contexts: Sequence[Context]) -> FloatArray:
-        """Return the predictor's output for contexts, float32 `[N, size]`."""
-        return self.predictor.predicted(contexts)
 
     def expected(self, frames: FloatArray, predicted: FloatArray) -> Expected:
         """Return the probabilities at each of these frames of the encoder, float32 `[N, size]`."""
@@ -248,13 +233,7 @@ def _runs(call: Callable[[], object]) -> bool:
 class TransducerEncoder(RecordingEncoder):
     def __init__(self, config: RecordingsConfig) -> None:
         graph = opened_encoder(opened_folder(config).encoder, config.threads)
-        self._exported = ExportedEncoder(graph)
-        super().__init__(self._exported, FRAMES, config.max_padding, config.max_batch_s)
-
-    def encode(
-        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = ()
-    ) -> list[FloatArray]:
-        return self._exported.encode(waveforms, languages)
+        super().__init__(ExportedEncoder(graph), FRAMES, config)
 
 
 class TransducerStreamingEncoder(LiveEncoder):

@@ -9,7 +9,6 @@ transducers: Xu et al., 2023, https://arxiv.org/abs/2304.06795). Of its hypothes
 are least far, and none are joined, as in sherpa-onnx.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -58,10 +57,8 @@ class _Hypothesis(NamedTuple):
     context: Context
     last: EmittedUnit | None = None
     key: int = 0
-    """Hash of the units."""
     guided: Guided = Guided()
     at: int = 0
-    """The frame that comes next."""
     num_here: int = 0
     """Units that were written at this frame."""
 
@@ -153,7 +150,7 @@ class TransducerSearch:
             if item.beam[0].at < item.num_frames + len(its)
         ]:
             blocks = [block for _, block in going]
-            predicted = self._joint.predicted([item.beam[0].context for item, _ in going])
+            predicted = self._joint.predictor.predicted([item.beam[0].context for item, _ in going])
             sizes = [*map(len, blocks)]
             expected = self._joint.expected(
                 np.concatenate(blocks), np.repeat(predicted, sizes, axis=0)
@@ -221,7 +218,7 @@ class TransducerSearch:
             sizes = [len(items) for _, items, _ in going]
             contexts = [item.context for _, items, _ in going for item in items]
             rows = np.repeat(np.stack([row for *_, row in going]), sizes, axis=0)
-            expected = self._joint.expected(rows, self._joint.predicted(contexts))
+            expected = self._joint.expected(rows, self._joint.predictor.predicted(contexts))
             steps, before = expected.steps.tolist(), expected.step_log_probs.tolist()
             start = 0
             for (utterance, items, _), size in zip(going, sizes, strict=True):
@@ -277,11 +274,6 @@ class TransducerSearch:
         after: dict[int, _Hypothesis] = {}
         for hypothesis in grown[: utterance.beam_size]:
             if same := after.get(hypothesis.key):
-                hypothesis = same._replace(score=_log_sum(same.score, hypothesis.score))
+                hypothesis = same._replace(score=float(np.logaddexp(same.score, hypothesis.score)))
             after[hypothesis.key] = hypothesis
         return [*after.values()]
-
-
-def _log_sum(one: float, other: float) -> float:
-    high, low = max(one, other), min(one, other)
-    return high + math.log1p(math.exp(low - high))

@@ -10,7 +10,6 @@ from conch.families.family import (
     KnownFile,
     KnownModel,
     Need,
-    TensorInfo,
     WeightsPackage,
 )
 from conch.families.options import Other, Rule, option
@@ -27,13 +26,8 @@ WINDOW_S = 8.0
 
 END_OF_TURN = ComponentInfo(
     name="end_of_turn",
-    role="waveform to whether the speaker has finished",
     title="End of turn",
     step="find speech",
-    inputs=(
-        TensorInfo("waveform", "FP32", (-1,), "the utterance so far with the pause, its last 8 s"),
-    ),
-    outputs=(TensorInfo("probability", "FP32", (1,), "that the speaker has finished"),),
     is_one_by_one=True,
     package=PACKAGE,
 )

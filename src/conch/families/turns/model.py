@@ -8,7 +8,7 @@ import numpy as np
 from conch.component import SAMPLE_RATE, Outputs, Row, RowByRow
 from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
 from conch.component.onnx import open_network
-from conch.component.parameters import DeviceConfig, be_nice
+from conch.component.parameters import NiceConfig, be_nice
 from conch.families.turns import MODEL as END_OF_TURN
 from conch.families.turns import PACKAGE, WINDOW_S
 from conch.packaged import packaged
@@ -17,16 +17,11 @@ WINDOW = round(WINDOW_S * SAMPLE_RATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnsConfig(DeviceConfig):
+class TurnsConfig(NiceConfig):
     intra_threads: int = 1
-    """CPU threads of one call."""
-    nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, live streams' steps go first."""
 
 
 class EndOfTurnComponent(RowByRow):
-    """Says whether a speaker has finished, by what the end of the utterance sounds like."""
-
     def __init__(self, config: TurnsConfig) -> None:
         be_nice(config.nice)
         (name,) = END_OF_TURN.files

@@ -167,7 +167,7 @@ def _with_scores(path: Path) -> tuple[bytes, str]:
 class WenetEncoder(RecordingEncoder):
     def __init__(self, config: RecordingsConfig) -> None:
         graph = WenetGraph(opened_folder(config), config.threads)
-        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
+        super().__init__(ExportedEncoder(graph), FRAMES, config)
 
 
 class WenetStreamingEncoder(LiveEncoder):

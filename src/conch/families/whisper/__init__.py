@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from conch.families.attention import attention_decoder, attention_encoder
+from conch.families.attention import attention_components
 from conch.families.family import (
     Decoder,
     Family,
@@ -23,16 +23,6 @@ MAX_PROMPT = 400
 """Characters of a prompt. The language model reads 192 tokens of context (`max_context_tokens`)."""
 MAX_BEAM = 32
 """Hypotheses of a segment that Whisper's decoder searches, or scores one by one."""
-
-ENCODER = attention_encoder(
-    "attention_encoder",
-    "Whisper",
-    PACKAGE,
-    longest="one segment, at most 30 s",
-    frame="[frames, model size], one frame per 20 ms of the window",
-    parameters={"min_window_ms": int, "window_margin_ms": int},
-)
-DECODER = attention_decoder("attention_decoder", "Whisper", PACKAGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +123,7 @@ FAMILY = Family(
     name="whisper",
     title="Whisper",
     known_models=(TINY_EN, BASE),
-    components=(ENCODER, DECODER),
+    components=attention_components(COMPONENTS, "Whisper", PACKAGE),
     models=(
         ModelKind(
             name="whisper",
@@ -153,6 +143,7 @@ FAMILY = Family(
         Decoder(
             name="attention",
             components=COMPONENTS,
+            recogniser="conch.families.whisper.recogniser:WHISPER",
             default_when={},
             writes_punctuation=True,
             detects_language=True,
@@ -218,7 +209,6 @@ FAMILY = Family(
     needs=(Need(components=COMPONENTS, when={"attention_rescore": True}, purpose="rescoring"),),
     warm_ups=({"decoder": "attention"},),
     hooks=FamilyHooks(
-        recognisers={"attention": "conch.families.whisper.recogniser:WHISPER"},
         score_texts=(
             ScorerHook(
                 function="conch.families.whisper.recogniser:scores",

@@ -39,8 +39,6 @@ PROMPTED_LOG_PROB = -1.5
 
 @dataclass(frozen=True, slots=True)
 class DecodedTexts:
-    """The n-best texts of one segment."""
-
     texts: list[str]
     """Different texts, best first, at least one."""
     scores: list[float]
@@ -51,96 +49,16 @@ class DecodedTexts:
     no_speech_prob: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guards:
-    """Thresholds against invented texts (Radford et al., 2022, 4.5)."""
-
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhisperDecoderConfig(CTranslate2Config):
+    intra_threads: int = 1  # its products are small
+    # Thresholds against invented texts (Radford et al., 2022, 4.5).
     no_speech_threshold: float = 0.6
-    """Probability of no speech above which the text is empty, if log_prob_threshold agrees."""
     log_prob_threshold: float = -1.0
-    """Average log probability of tokens below which no_speech_threshold applies."""
     compression_ratio_threshold: float = 2.4
-    """Compression ratio by zlib above which a text repeats itself and is decoded again."""
+    # Of 2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows:
+    # 0.6 errors per word, instead of 13. 0 is for never again.
     no_repeat_ngram_size: int = 3
-    """Length of token runs that may not repeat when a text is decoded again; 0 for never again. Of
-    2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows: 0.6
-    errors per word, instead of 13."""
-
-
-def search(
-    model: ctranslate2.models.Whisper,
-    tokens: WhisperTokens,
-    encoder_out: FloatArray,
-    prompts: Sequence[Sequence[int]],
-    beam_size: int,
-    guards: Guards,
-) -> list[DecodedTexts]:
-    """Return the n-best texts of each segment: `beam_size` of them, without duplicates.
-
-    A text that repeats itself is decoded again without repeated n-grams. openai-whisper samples at
-    a higher temperature instead, which gives a different text each time. An improbable text of
-    audio that is probably not speech becomes empty.
-
-    `encoder_out` is float32 `[segments, frames, model size]`. All `prompts`, the tokens that each
-    transcript begins with, have its start at one position.
-    """
-
-    def searched(rows: Sequence[int], no_repeat_ngram_size: int) -> list[DecodedTexts]:
-        taken = encoder_out if len(rows) == len(encoder_out) else encoder_out[rows]
-        results = model.generate(
-            ctranslate2.StorageView.from_array(np.ascontiguousarray(taken)),
-            [prompts[row] for row in rows],
-            beam_size=beam_size,
-            num_hypotheses=beam_size,
-            no_repeat_ngram_size=no_repeat_ngram_size,
-            max_length=MAX_POSITIONS,
-            return_scores=True,
-            return_no_speech_prob=True,
-        )
-        return [_decoded(result, tokens) for result in results]
-
-    nbests = searched(range(len(encoder_out)), 0)
-    most = guards.compression_ratio_threshold
-    again = [row for row, item in enumerate(nbests) if compression_ratio(item.texts[0]) > most]
-    if again and guards.no_repeat_ngram_size:
-        retried = searched(again, guards.no_repeat_ngram_size)
-        for row, nbest in zip(again, retried, strict=True):
-            nbests[row] = nbest
-    return [_silenced(nbest, guards) for nbest in nbests]
-
-
-def _decoded(
-    result: ctranslate2.models.WhisperGenerationResult, tokens: WhisperTokens
-) -> DecodedTexts:
-    # CTranslate2 divides the sum by the number of tokens without the end of text, although the sum
-    # includes it. Its order is kept: by the sum alone, a text that stops at a pause would win over
-    # one that continues after it.
-    num_tokens = len(result.sequences_ids[0])
-    best: dict[str, float] = {}
-    for average, ids in zip(result.scores, result.sequences_ids, strict=True):
-        # Of two tokenisations of the same text, keep the better one.
-        best.setdefault(tokens.decode(ids).strip(), average * num_tokens)
-    return DecodedTexts(
-        texts=list(best),
-        scores=list(best.values()),
-        average_log_prob=result.scores[0] * num_tokens / (num_tokens + 1),
-        no_speech_prob=result.no_speech_prob,
-    )
-
-
-def _silenced(decoded: DecodedTexts, guards: Guards) -> DecodedTexts:
-    if (
-        decoded.no_speech_prob <= guards.no_speech_threshold
-        or decoded.average_log_prob >= guards.log_prob_threshold
-    ):
-        return decoded
-    return replace(decoded, texts=[""], scores=[float(np.log(decoded.no_speech_prob))])
-
-
-@dataclass(frozen=True, kw_only=True)
-class WhisperDecoderConfig(CTranslate2Config, Guards):
-    intra_threads: int = 1
-    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +71,6 @@ class _DecodeRequest:
     beam_size: int
     nbest: int
     before: list[int]
-    """Tokens of the text before."""
     align: bool
     aligned_text: str | None
     scored_texts: list[str] | None
@@ -171,7 +88,7 @@ class WhisperDecoder:
 
     def __init__(self, config: WhisperDecoderConfig) -> None:
         self._model = load_whisper(config)
-        self._guards: Guards = config
+        self._config = config
         self.tokens = WhisperTokens(
             model_folder(config.model), multilingual=self._model.is_multilingual
         )
@@ -239,7 +156,7 @@ class WhisperDecoder:
                 for row in rows
             ]
             taken = encoder_out if len(rows) == len(requests) else encoder_out[rows]
-            return search(self._model, self.tokens, taken, prompts, beam_size, self._guards)
+            return self._nbests(taken, prompts, beam_size)
 
         results = searched(range(len(requests)), has_prompt=True)
         doubtful = [
@@ -253,6 +170,62 @@ class WhisperDecoder:
             for row, decoded in zip(doubtful, again, strict=True):
                 results[row] = decoded
         return results
+
+    def _nbests(
+        self, encoder_out: FloatArray, prompts: Sequence[Sequence[int]], beam_size: int
+    ) -> list[DecodedTexts]:
+        """Return the n-best texts of each segment: `beam_size` of them, without duplicates.
+
+        A text that repeats itself is decoded again without repeated n-grams. openai-whisper samples
+        at a higher temperature instead, which gives a different text each time. An improbable text
+        of audio that is probably not speech becomes empty.
+        """
+
+        def searched(rows: Sequence[int], no_repeat_ngram_size: int) -> list[DecodedTexts]:
+            results = self._model.generate(
+                _view(encoder_out if len(rows) == len(encoder_out) else encoder_out[rows]),
+                [prompts[row] for row in rows],
+                beam_size=beam_size,
+                num_hypotheses=beam_size,
+                no_repeat_ngram_size=no_repeat_ngram_size,
+                max_length=MAX_POSITIONS,
+                return_scores=True,
+                return_no_speech_prob=True,
+            )
+            return [self._texts_of(result) for result in results]
+
+        nbests = searched(range(len(encoder_out)), 0)
+        most = self._config.compression_ratio_threshold
+        again = [row for row, item in enumerate(nbests) if compression_ratio(item.texts[0]) > most]
+        if again and self._config.no_repeat_ngram_size:
+            retried = searched(again, self._config.no_repeat_ngram_size)
+            for row, nbest in zip(again, retried, strict=True):
+                nbests[row] = nbest
+        return [*map(self._silenced, nbests)]
+
+    def _texts_of(self, result: ctranslate2.models.WhisperGenerationResult) -> DecodedTexts:
+        # CTranslate2 divides the sum by the number of tokens without the end of text, although the
+        # sum includes it. Its order is kept: by the sum alone, a text that stops at a pause would
+        # win over one that continues after it.
+        num_tokens = len(result.sequences_ids[0])
+        best: dict[str, float] = {}
+        for average, ids in zip(result.scores, result.sequences_ids, strict=True):
+            # Of two tokenisations of the same text, keep the better one.
+            best.setdefault(self.tokens.decode(ids).strip(), average * num_tokens)
+        return DecodedTexts(
+            texts=list(best),
+            scores=list(best.values()),
+            average_log_prob=result.scores[0] * num_tokens / (num_tokens + 1),
+            no_speech_prob=result.no_speech_prob,
+        )
+
+    def _silenced(self, decoded: DecodedTexts) -> DecodedTexts:
+        if (
+            decoded.no_speech_prob <= self._config.no_speech_threshold
+            or decoded.average_log_prob >= self._config.log_prob_threshold
+        ):
+            return decoded
+        return replace(decoded, texts=[""], scores=[float(np.log(decoded.no_speech_prob))])
 
     def _is_from_audio(self, request: _DecodeRequest, language: str, decoded: DecodedTexts) -> bool:
         """Return whether a text comes from the audio, and not from the prompt alone.

@@ -26,16 +26,11 @@ class WhisperEncoderConfig(CTranslate2Config):
     # Whisper was trained on windows of 30 s. Shorter windows cost less and are as accurate if some
     # silence follows the speech. With less silence than this, the decoder repeats itself.
     min_window_s: float = 15.0
-    """Shortest window in seconds."""
     window_margin_s: float = 5.0
-    """Silence after the audio in seconds, as far as 30 s allow."""
     window_step_s: float = 2.5
-    """Windows are a multiple of this, so that segments can share batches."""
 
 
 class WhisperEncoder:
-    """Turns waveforms of at most 30 s into hidden states."""
-
     def __init__(self, config: WhisperEncoderConfig) -> None:
         if not 0 < config.min_window_s <= WINDOW_S:
             raise ConfigError(f"min_window_s must be in (0, 30]; is: {config.min_window_s}")
