@@ -56,11 +56,7 @@ def voices_of(endpoint: Endpoint) -> list[Voice]:
     status, body = _got(endpoint, "/v1/audio/voices", CONNECT_TIMEOUT_S)
     if status != 200:
         raise from_answer(status, body, str(endpoint))
-    return msgspec.json.decode(body, type=_VoiceList).voices
-
-
-class _VoiceList(msgspec.Struct):
-    voices: list[Voice]
+    return msgspec.convert(msgspec.json.decode(body)["voices"], list[Voice])
 
 
 def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]:
