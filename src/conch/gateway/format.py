@@ -146,34 +146,17 @@ def read(body: bytes) -> FormatRequest:
 def transcript_of(written: WrittenTranscript) -> Transcript:
     """Return the transcript to write; it has no scores."""
 
+    def word_of(item: WrittenWord) -> Word:
+        confidence = math.nan if item.confidence is None else item.confidence
+        return Word(item.text, item.start, item.end, confidence, item.speaker or UNSET)
+
     def segment_of(item: WrittenSegment) -> Segment:
-        words = tuple(
-            Word(
-                *(
-                    word.text,
-                    word.start,
-                    word.end,
-                    math.nan if word.confidence is None else word.confidence,
-                ),
-                speaker=word.speaker or UNSET,
-            )
-            for word in item.words
-        )
-        best = Hypothesis(item.text, 0.0, 0.0)
-        return Segment(
-            item.start,
-            item.end,
-            (best,),
-            words,
-            channel=item.channel,
-            language=item.language,
-            speaker=item.speaker,
-        )
+        best, words = Hypothesis(item.text, 0.0, 0.0), tuple(map(word_of, item.words))
+        more: Any = {name: getattr(item, name) for name in ("channel", "language", "speaker")}
+        return Segment(item.start, item.end, (best,), words, **more)
 
     segments = tuple(map(segment_of, written.segments))
-    text = written.text
-    if text is None:
-        text = joined_text(segment.text for segment in segments)
+    text = joined_text(item.text for item in segments) if written.text is None else written.text
     return Transcript(
         nbest=(Hypothesis(text, 0.0, 0.0),),
         segments=segments,

@@ -160,15 +160,12 @@ class SpokenSentence:
 
     def later(self, seconds: float) -> "SpokenSentence":
         """Return the sentence with times that are some seconds later."""
-        return replace(
-            self,
-            start=round(self.start + seconds, 4),
-            end=round(self.end + seconds, 4),
-            words=tuple(
-                SpokenWord(word.text, round(word.start + seconds, 4), round(word.end + seconds, 4))
-                for word in self.words
-            ),
-        )
+
+        def at(time_s: float) -> float:
+            return round(time_s + seconds, 4)
+
+        words = tuple(SpokenWord(word.text, at(word.start), at(word.end)) for word in self.words)
+        return replace(self, start=at(self.start), end=at(self.end), words=words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from conch.gateway.errors import ApiError
 from conch.gateway.form import uploaded
 from conch.gateway.limits import check_length
 from conch.gateway.listen import ListenQuery, ListenSession
-from conch.gateway.live_audio import check_samples
+from conch.gateway.live_audio import WAV_FORMS, check_samples
 from conch.gateway.option_fields import granted, wishes_among
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import LiveSocket, command_in, hold
@@ -32,9 +32,6 @@ from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.gateway.transcriptions import transcript_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
-
-_WAV = {"pcm16": (1, 16), "float32": (3, 32), "alaw": (6, 8), "mulaw": (7, 8)}
-"""Format tag of WAV and bits of a sample, by encoding."""
 
 
 async def transcribe(request: web.Request) -> web.Response:
@@ -46,18 +43,17 @@ async def transcribe(request: web.Request) -> web.Response:
     asked = read(FileParameters, [*request.query.items()])
     options = await granted_options(asked, gateway)
     head = b""
-    if (encoding := asked.own_encoding) in _WAV:
-        tag, bits = _WAV[encoding]
-        head = wav_header(asked.own_rate, None, asked.channels, tag, bits)
+    if form := WAV_FORMS.get(asked.own_encoding):
+        head = wav_header(asked.own_rate, None, asked.channels, *form)
     with gateway.file_of(request[CALLER]) as begin:
-        async with uploaded(request, head=head) as form:
+        async with uploaded(request, head=head) as sent:
             begin()
             if head:
-                form.file.seek(len(head))
-                check_samples(form.file.read(NUM_NAMED_BYTES), asked.own_encoding)
-            await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
-            transcript = await transcript_of(request, form, options, DEEPGRAM_FILE.address)
-            known = request[REQUEST_ID], form.digest
+                sent.file.seek(len(head))
+                check_samples(sent.file.read(NUM_NAMED_BYTES), asked.own_encoding)
+            await asyncio.to_thread(check_length, sent.file, gateway.config.max_audio_s)
+            transcript = await transcript_of(request, sent, options, DEEPGRAM_FILE.address)
+            known = request[REQUEST_ID], sent.digest
             # In a thread: an hour of words takes a while to write.
             text = await asyncio.to_thread(
                 lambda: strict_json(file_answer(transcript, asked, *known))

@@ -1,7 +1,6 @@
 """One call of a client: its key, what it sends and gets, and what the logs say of it."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -17,7 +16,7 @@ from conch.client.triton_grpc import LARGE_BYTES
 from conch.gateway.access import caller_with, secret_in
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
-from conch.gateway.file_answer import MAX_HEADER
+from conch.gateway.file_answer import warnings_header
 from conch.gateway.metrics import NOBODY, enter_trace, log_answer
 from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
@@ -139,17 +138,13 @@ class RpcCall:
         await self._context.send_initial_metadata((("x-request-id", self.request_id),))
 
     async def end(self, error: ApiError | None) -> None:
-        headers = error.headers if error else {}
-        trailers = [(name.lower(), value) for name, value in headers.items()]
-        while len(text := json.dumps(self.warnings)) > MAX_HEADER:
-            self.warnings.pop()
-        if self.warnings:
-            trailers.append(("x-conch-warnings", text))
+        headers = {**(error.headers if error else {}), **warnings_header(self.warnings)}
+        trailers = tuple((name.lower(), value) for name, value in headers.items())
         if error is None:
-            self._context.set_trailing_metadata(tuple(trailers))
+            self._context.set_trailing_metadata(trailers)
         else:
             code = getattr(grpc.StatusCode, code_of(error))
-            await self._context.abort(code, str(error)[:MAX_DETAILS], tuple(trailers))
+            await self._context.abort(code, str(error)[:MAX_DETAILS], trailers)
 
 
 Answer: TypeAlias = Callable[[RpcCall], Awaitable[None]]

@@ -17,7 +17,7 @@ from conch.client.aio import timeout
 from conch.gateway.errors import ApiError, invalid, overloaded
 from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.limits import check_length
-from conch.gateway.live_audio import LiveFrames, Samples
+from conch.gateway.live_audio import WAV_FORMS, LiveFrames, Samples
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
 from conch.gateway.option_fields import granted
@@ -42,8 +42,6 @@ WHOLE = 1.0
 """Stability of the text of an utterance that has ended, before its second pass."""
 DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
-_WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
-"""Format tag of WAV and bits of a sample, by encoding."""
 
 
 def speaker_tags() -> defaultdict[Any, int]:
@@ -256,7 +254,7 @@ def _file_of(audio: bytes, settings: RecognitionSettings, max_audio_s: float) ->
     if not audio:
         raise invalid("audio", "audio takes a recording; sent: 0 bytes")
     if _container_of(audio[: num_first_bytes(audio[:16])], settings) is None:
-        form = _WAV[settings.encoding or "LINEAR_PCM"]
+        form = WAV_FORMS[RAW[settings.encoding or "LINEAR_PCM"]]
         audio = wav_header(settings.sample_rate, len(audio), settings.num_channels, *form) + audio
     check_length(io.BytesIO(audio), max_audio_s, "audio")
     return audio

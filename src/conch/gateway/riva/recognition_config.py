@@ -3,7 +3,7 @@
 Every field is an option, or an error that names it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from conch.audio.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
@@ -96,33 +96,40 @@ def encoding_of(number: int) -> str:
     return ENCODINGS[number] if number else ""
 
 
-def _chosen(config: Message, *, live: bool) -> list[tuple[str, str, OptionValue]]:
-    """Return the fields that set options, with option and value."""
-    chosen: list[tuple[str, str, OptionValue]] = []
+def _chosen(config: Message, *, live: bool) -> Iterator[tuple[str, str, OptionValue]]:
+    """Yield the fields that set options, with option and value."""
     if config.language_code.strip().lower() not in ANY_LANGUAGE:
-        chosen.append(("language_code", "language", code_of(config.language_code)))
+        yield "language_code", "language", code_of(config.language_code)
     if config.max_alternatives not in (0, 1):
-        chosen.append(("max_alternatives", "nbest", config.max_alternatives))
+        yield "max_alternatives", "nbest", config.max_alternatives
     if hotwords := ",".join(_hotwords(config.speech_contexts)):
-        chosen.append(("speech_contexts", "hotwords", hotwords))
+        yield "speech_contexts", "hotwords", hotwords
     diarization = config.diarization_config
     if diarization.enable_speaker_diarization:
-        diarization_field = "diarization_config"
-        chosen.append((diarization_field, "speakers", "auto"))
+        yield "diarization_config", "speakers", "auto"
         if most := diarization.max_speaker_count:
-            chosen.append((f"{diarization_field}.max_speaker_count", "max_speakers", most))
+            yield "diarization_config.max_speaker_count", "max_speakers", most
     if config.enable_word_time_offsets or diarization.enable_speaker_diarization:
-        chosen.append(("enable_word_time_offsets", "word_timestamps", True))
+        yield "enable_word_time_offsets", "word_timestamps", True
     if config.enable_automatic_punctuation:
-        chosen.append(("enable_automatic_punctuation", "punctuate", True))
+        yield "enable_automatic_punctuation", "punctuate", True
     if not config.verbatim_transcripts and "itn" in rewriters():
-        chosen.append(("verbatim_transcripts", "itn", True))
+        yield "verbatim_transcripts", "itn", True
     if config.enable_separate_recognition_per_channel:
         field = "enable_separate_recognition_per_channel"
         if live:
             raise invalid(field, f"{field} takes false in a stream, which is mono; sent: true")
-        chosen.append((field, "channels", "split"))
-    return chosen + _endpointing(config)
+        yield field, "channels", "split"
+    sent = config.endpointing_config
+    for name, option in _ENDPOINTING.items():
+        if not sent.HasField(name):
+            continue
+        field, value = f"endpointing_config.{name}", getattr(sent, name)
+        if not option:
+            takes = ", ".join(key for key, known in _ENDPOINTING.items() if known)
+            message = f"{field} has no counterpart here: leave it out; sent: {value:g}"
+            raise invalid(field, f"{message}; endpointing_config takes {takes}")
+        yield field, option, value
 
 
 def _hotwords(contexts: Message) -> list[str]:
@@ -133,18 +140,3 @@ def _hotwords(contexts: Message) -> list[str]:
         for sent in context.phrases
         if (plain := phrase(sent))
     ]
-
-
-def _endpointing(config: Message) -> list[tuple[str, str, OptionValue]]:
-    chosen: list[tuple[str, str, OptionValue]] = []
-    sent = config.endpointing_config
-    for name, option in _ENDPOINTING.items():
-        if not sent.HasField(name):
-            continue
-        field, value = f"endpointing_config.{name}", getattr(sent, name)
-        if not option:
-            takes = ", ".join(key for key, known in _ENDPOINTING.items() if known)
-            message = f"{field} has no counterpart here: leave it out; sent: {value:g}"
-            raise invalid(field, f"{message}; endpointing_config takes {takes}")
-        chosen.append((field, option, value))
-    return chosen
