@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.gateway.bodies import problem_of
 from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
@@ -240,11 +240,9 @@ class _FormReader:
             raise _stalled(f"no end came within {self._times.upload_s:g} s")
 
     async def _soon(self, coming: Awaitable[T]) -> T:
-        try:
-            async with timeout(self._times.idle_s):
-                return await coming
-        except asyncio.TimeoutError:
-            raise _stalled(f"nothing came for {self._times.idle_s:g} s") from None
+        idle_s = self._times.idle_s
+        async with within(idle_s, _stalled(f"nothing came for {idle_s:g} s")):
+            return await coming
 
 
 class _MultipartParts(MultipartReader):

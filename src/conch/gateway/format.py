@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET
 
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.gateway.bodies import body_of
 from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
@@ -108,14 +108,10 @@ async def write(request: web.Request) -> web.Response:
     with gateway.transcript_of(caller), gateway.uploads.taken(size, caller.name, gateway.share):
         body = await body_of(request, MAX_BYTES, BODY_S)
         # Few at once: the cues of a day take a core for seconds.
-        async with gateway.writing:
-            try:
-                async with timeout(WRITE_S):
-                    work = in_own_thread(partial(_written, body))
-                    parsed, text = await gateway.unless_broken_off(work)
-            except asyncio.TimeoutError:
-                message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
-                raise invalid("transcript", message) from None
+        message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
+        async with gateway.writing, within(WRITE_S, invalid("transcript", message)):
+            work = in_own_thread(partial(_written, body))
+            parsed, text = await gateway.unless_broken_off(work)
     return web.Response(text=text, content_type=CONTENT_TYPES[parsed.format])
 
 

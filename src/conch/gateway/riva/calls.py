@@ -11,7 +11,7 @@ import grpc  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError
 from multidict import CIMultiDict
 
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.client.triton_grpc import LARGE_BYTES
 from conch.gateway.access import caller_with, secret_in
 from conch.gateway.doors import RIVA_STREAM
@@ -104,14 +104,10 @@ class RpcCall:
         turn: AbstractAsyncContextManager[None] = self.gateway.reading
         if self._caller is None:
             within_s, turn = HEALTH_S, nullcontext()
-        try:
-            with self.gateway.call_of(self._caller):
-                async with timeout(2 * within_s), turn, timeout(within_s):
-                    async for message in self.requests():
-                        return message
-        except asyncio.TimeoutError:
-            raise ApiError(408, f"no request came within {within_s:g} s") from None
-        return None
+        late = ApiError(408, f"no request came within {within_s:g} s")
+        with self.gateway.call_of(self._caller):
+            async with within(2 * within_s, late), turn, within(within_s, late):
+                return await anext(self.requests(), None)
 
     def _parsed(self, data: bytes) -> Message:
         try:
@@ -127,11 +123,9 @@ class RpcCall:
         """Send a response with the request's id; raise an ApiError if the client takes nothing."""
         if self.id is not None:
             response.id.CopyFrom(self.id)
-        try:
-            async with timeout(self.gateway.config.times.send_s):
-                await self._context.write(response.SerializeToString())
-        except asyncio.TimeoutError:
-            raise ApiError(499, "the client does not read", code="cancelled") from None
+        late = ApiError(499, "the client does not read", code="cancelled")
+        async with within(self.gateway.config.times.send_s, late):
+            await self._context.write(response.SerializeToString())
 
     async def begin(self) -> None:
         """Send the head of the answer."""

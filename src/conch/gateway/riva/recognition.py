@@ -13,7 +13,7 @@ from typing import Any
 from conch.audio.encoding import wav_header
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
 from conch.client import AsyncClient
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.gateway.errors import ApiError, invalid, overloaded
 from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.limits import check_length
@@ -297,11 +297,9 @@ class _StreamingRecognition:
 
     async def _config(self) -> Message:
         idle_s = self._gateway.config.times.idle_s
-        try:
-            async with timeout(idle_s):
-                first = await anext(self._requests, None)
-        except asyncio.TimeoutError:
-            raise ApiError(408, f"no streaming_config came within {idle_s:g} s") from None
+        late = ApiError(408, f"no streaming_config came within {idle_s:g} s")
+        async with within(idle_s, late):
+            first = await anext(self._requests, None)
         if first is None or first.WhichOneof("streaming_request") != "streaming_config":
             content = "nothing" if first is None else first.WhichOneof("streaming_request")
             message = "the first message of a stream takes streaming_config"
