@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from conch.client import OptionValue
 from conch.families.options import option
-from conch.gateway.errors import invalid, named
+from conch.gateway.errors import invalid, named, wrong
 from conch.gateway.listen import values_of
 from conch.gateway.live_audio import default_rate
 from conch.gateway.models import DEFAULT_MODEL, options_of
@@ -197,12 +197,12 @@ def _boosted(sent: str) -> str:
     try:
         return f"{phrase(word)}:{min(float(boost[:9]) * DEFAULT_HOTWORD_WEIGHT, 100):g}"
     except ValueError:
-        raise invalid("keywords", f"keywords takes WORD:BOOST; sent: {sent!r:.80}") from None
+        raise wrong("keywords", "WORD:BOOST", sent) from None
 
 
 def _rule(sent: str) -> str:
     """Return a rule of the option `replace`."""
     heard, colon, written = sent.partition(":")
     if not colon:
-        raise invalid("replace", f"replace takes HEARD:WRITTEN; sent: {sent!r:.80}")
+        raise wrong("replace", "HEARD:WRITTEN", sent)
     return "=>".join(re.sub(r"\\|;|=>", r"\\\g<0>", form) for form in (heard, written))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from conch.audio.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.client import OptionValue
 from conch.families import rewriters
-from conch.gateway.errors import invalid, named
+from conch.gateway.errors import invalid, named, wrong
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import phrase, wishes_among
 from conch.gateway.riva.protocol import ENCODINGS, Message
@@ -61,12 +61,11 @@ def settings_of(config: Message, aliases: Mapping[str, str], *, live: bool) -> R
     rate, channels = config.sample_rate_hertz, config.audio_channel_count
     if rate and not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
         takes = f"{MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz, or 0 for that of the file"
-        raise invalid("sample_rate_hertz", f"sample_rate_hertz takes {takes}; sent: {rate}")
+        raise wrong("sample_rate_hertz", takes, rate)
     most = 1 if live and encoding in RAW else MOST_CHANNELS
     if not 0 <= channels <= most:
         why = " with raw samples of a stream" if most == 1 else ""
-        message = f"audio_channel_count takes 0 to {most}{why}; sent: {channels}"
-        raise invalid("audio_channel_count", message)
+        raise wrong("audio_channel_count", f"0 to {most}{why}", channels)
     by_option = {option: (value, field) for field, option, value in _chosen(config, live=live)}
     fields = {option: field for option, (_, field) in by_option.items()}
     try:
@@ -92,7 +91,7 @@ def encoding_of(number: int) -> str:
     """Return the name of an `encoding`, empty for none; raise an ApiError for an unknown one."""
     if number not in ENCODINGS:
         known = ", ".join(f"{name} ({known})" for known, name in ENCODINGS.items())
-        raise invalid("encoding", f"encoding takes {known}; sent: {number}")
+        raise wrong("encoding", known, number)
     return ENCODINGS[number] if number else ""
 
 
