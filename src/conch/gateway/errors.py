@@ -63,7 +63,6 @@ def deepgrams_body(error: ApiError, request_id: str) -> dict[str, Any]:
 
 
 def invalid(param: str | None, message: str) -> ApiError:
-    """Return the error of a field with a wrong value."""
     return ApiError(400, message, param=param, code="invalid_value")
 
 

@@ -35,7 +35,6 @@ RECORDING = "audio"
 
 
 def body(transcript: Transcript, request: FileRequest) -> str:
-    """Return the answer to a request in the format that it asks for."""
     transcript = _with_warnings(transcript, request)
     match request.format:
         case "conch":

@@ -286,7 +286,6 @@ class LiveSession:
         await self._updates.put(None)
 
     async def _send_next(self) -> None:
-        """Wait until something is due and do it."""
         while (wait_s := self._wait_s()) > 0:
             self._changed.clear()
             with suppress(asyncio.TimeoutError):
@@ -339,7 +338,6 @@ class LiveSession:
     async def _ask(
         self, stream: SessionStream, chunk: Samples, *, is_keep_alive: bool = False
     ) -> None:
-        """Send a chunk and put the answer into an update."""
         answer = await stream.send(chunk, len(chunk) / self._sample_rate)
         self._sent_at = _now()
         await self._put(stream, answer, is_keep_alive=is_keep_alive)

@@ -192,7 +192,6 @@ def _notes(cls: type[Any]) -> dict[str, str]:
 
 
 async def list_options(request: web.Request) -> web.Response:
-    """Answer with every option: its type, range, default and meaning."""
     options = [described(item) for item in taken_options().values()]
     body = msgspec.json.encode({"version": conch.__version__, "options": options})
     return web.Response(body=body, content_type="application/json")

@@ -111,8 +111,6 @@ async def speak(request: web.Request) -> web.StreamResponse:
 
 
 class SpeechAnswer:
-    """The answer to the request of one text."""
-
     def __init__(self, request: web.Request, speech: SpeechFields) -> None:
         self._request, self._speech = request, speech
         self._gateway, self._began = request.app[GATEWAY], time.monotonic()

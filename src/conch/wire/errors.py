@@ -256,7 +256,6 @@ _BY_HTTP_STATUS: Mapping[int, type[ConchError]] = {
 
 
 def code_of(error: ConchError) -> str:
-    """Return the code of an error of a server or of its client."""
     return next(
         (code for cls, code in _API_CODES.items() if isinstance(error, cls)), "server_error"
     )

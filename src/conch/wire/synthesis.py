@@ -154,8 +154,6 @@ class SpokenSentence:
     """With the option `timestamps`."""
 
     def later(self, seconds: float) -> "SpokenSentence":
-        """Return the sentence with times that are some seconds later."""
-
         def at(time_s: float) -> float:
             return round(time_s + seconds, 4)
 

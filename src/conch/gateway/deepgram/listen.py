@@ -35,7 +35,6 @@ from conch.wire.result import strict_json
 
 
 async def transcribe(request: web.Request) -> web.Response:
-    """Answer with the text of the recording in the body."""
     gateway = request.app[GATEWAY]
     if request.content_type == "application/json":
         message = "the body takes audio: this server fetches no url"
@@ -62,7 +61,6 @@ async def transcribe(request: web.Request) -> web.Response:
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
-    """Hold a session of live audio."""
     asked = read(LiveParameters, [*request.query.items()])
     socket = DeepgramSession.socket(request, DEEPGRAM_LISTEN)
     options = await granted_options(asked, request.app[GATEWAY])

@@ -79,7 +79,6 @@ class Parameters:
 
     @property
     def own_encoding(self) -> str:
-        """The encoding as Conch names it."""
         return _RAW.get(self.encoding, "container")
 
     @property
@@ -177,7 +176,6 @@ def recognition_options(asked: Parameters, aliases: Mapping[str, str]) -> Recogn
 
 
 def _texts(asked: Parameters) -> dict[str, OptionValue]:
-    """Return the options of what texts are like."""
     names = [*map(phrase, asked.keyterm.splitlines()), *map(_boosted, asked.keywords.splitlines())]
     chosen: dict[str, OptionValue] = {
         "names": ", ".join(filter(None, names)),
@@ -192,7 +190,6 @@ def _texts(asked: Parameters) -> dict[str, OptionValue]:
 
 
 def _boosted(sent: str) -> str:
-    """Return a phrase of `keywords` with its weight."""
     word, _, boost = sent.rpartition(":") if ":" in sent else (sent, "", "1")
     try:
         return f"{phrase(word)}:{min(float(boost[:9]) * DEFAULT_HOTWORD_WEIGHT, 100):g}"
@@ -201,7 +198,6 @@ def _boosted(sent: str) -> str:
 
 
 def _rule(sent: str) -> str:
-    """Return a rule of the option `replace`."""
     heard, colon, written = sent.partition(":")
     if not colon:
         raise wrong("replace", "HEARD:WRITTEN", sent)

@@ -70,7 +70,6 @@ def voicing_of(sent: Sequence[tuple[str, str]], *, live: bool) -> Voicing:
 
 
 async def speak(request: web.Request) -> web.StreamResponse:
-    """Answer with the audio of a whole text."""
     gateway = request.app[GATEWAY]
     voicing = voicing_of([*request.query.items()], live=False)
     with gateway.text_of(request[CALLER]) as begin:
@@ -83,7 +82,6 @@ async def speak(request: web.Request) -> web.StreamResponse:
 
 
 async def speak_live(request: web.Request) -> web.StreamResponse:
-    """Hold a session whose texts come while they are written."""
     voicing = voicing_of([*request.query.items()], live=True)
     socket = DeepgramSession.socket(request, DEEPGRAM_SPEAK)
     return await hold(request, socket, lambda client: _Session(request, socket, client, voicing))

@@ -268,8 +268,6 @@ async def stream(call: RpcCall) -> None:
 
 
 class _StreamingRecognition:
-    """One `StreamingRecognize`."""
-
     def __init__(self, call: RpcCall) -> None:
         self._call, self._gateway = call, call.gateway
         self._requests = call.requests()

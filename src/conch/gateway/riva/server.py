@@ -28,7 +28,6 @@ MESSAGE_HEAD_BYTES = 1 << 20
 
 
 async def check(call: RpcCall) -> None:
-    """Answer whether a service is ready now."""
     service = (await call.request()).service
     await call.send(call.method.response(status=_status(call.gateway, service)))
 

@@ -119,7 +119,6 @@ async def synthesis_config(call: RpcCall) -> None:
 
 
 async def synthesize(call: RpcCall) -> None:
-    """Answer with the audio of a text, whole."""
     synthesis, parts = _SynthesisCall(call), list[Message]()
 
     async def keep(part: Message) -> None:

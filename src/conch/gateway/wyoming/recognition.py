@@ -68,7 +68,6 @@ async def hear(
 
 
 async def send_text(events: Events, text: str = "", language: str | None = None) -> None:
-    """Send the text of a whole command."""
     await events.send(Transcript(text, language=language))
     await events.send(TranscriptStop())
 
