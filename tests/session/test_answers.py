@@ -7,8 +7,8 @@ from live_answers import ROLLING, answer, segment
 from conch.session.answers import (
     has_last_text,
     labels_of,
+    shifted,
     shifted_segment,
-    shifted_turns,
     shifted_utterance,
 )
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Turn, Unrecognised, Word
@@ -40,7 +40,7 @@ def test_speakers_of_a_later_stream_have_names_of_their_own() -> None:
     assert shifted_segment(item, 3.0, 0).speaker == "A"
     later = shifted_segment(item, 3.0, 0, labels_of(2))
     assert (later.speaker, later.words[0].speaker) == ("A2", "A2")
-    assert shifted_turns([Turn("B", 0.0, 1.0)], 3.0, labels_of(2)) == (Turn("B2", 3.0, 4.0),)
+    assert shifted([Turn("B", 0.0, 1.0)], 3.0, labels_of(2)) == (Turn("B2", 3.0, 4.0),)
     known = labels_of(2, '[{"name": "A", "embedding": [1]}]')
     assert shifted_segment(item, 3.0, 0, known).speaker == "A"
     plain = shifted_segment(Segment(0.0, 1.0, ()), 3.0, 0, labels_of(2))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -21,42 +21,12 @@ from conch.wire.entry_points import SYNTHESIS, Health
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
 
+Transport: TypeAlias = GrpcTransport | HttpTransport | GatewayTransport
+"""Sends any number of requests at the same time; leaving an answer in parts early cancels one.
 
-class Transport(Protocol):
-    """Sends any number of requests at the same time.
-
-    Every method raises a `ConchError` if the server cannot be reached, is late, or answers with an
-    error.
-    """
-
-    async def infer(self, request: tensors.Request) -> list[Transcript]:
-        """Send a request and return a transcript of each audio."""
-
-    async def ask(self, request: tensors.Request) -> bytes:
-        """Send a request of another kind, and return the text of its answer."""
-
-    def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
-        """Send a request of one audio; yield every part of the answer as it arrives.
-
-        Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
-        such answers.
-        """
-
-    def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
-        """Send a text; yield every part of its audio as it arrives.
-
-        Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
-        answers in parts.
-        """
-
-    async def health(self, model: str, timeout_s: float) -> Health:
-        """Return what a model says of its components."""
-
-    async def is_ready(self, model: str, timeout_s: float) -> bool:
-        """Return whether the server takes requests for a model."""
-
-    async def close(self) -> None:
-        """Close the connections; requests in flight fail."""
+Every method raises a `ConchError` if the server cannot be reached, is late, or answers with an
+error; `stream` and `speak` a ServerError if the protocol has no answers in parts.
+"""
 
 
 class AsyncClient:

@@ -12,7 +12,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -56,11 +56,7 @@ def voices_of(endpoint: Endpoint) -> list[Voice]:
     status, body = _got(endpoint, "/v1/audio/voices", CONNECT_TIMEOUT_S)
     if status != 200:
         raise from_answer(status, body, str(endpoint))
-    return msgspec.json.decode(body, type=_VoiceList).voices
-
-
-class _VoiceList(msgspec.Struct):
-    voices: list[Voice]
+    return msgspec.convert(msgspec.json.decode(body)["voices"], list[Voice])
 
 
 def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]:
@@ -198,19 +194,15 @@ class GatewayTransport:
                     return
 
     async def ask(self, request: tensors.Request) -> bytes:
-        import aiohttp
-
         method, path, fields, files = http_of(request)
-        form = aiohttp.FormData(default_to_multipart=True) if files else None
-        if form is not None:
-            for name, value in fields.items():
-                form.add_field(name, tensors.text_of(value))
-            for field, name, data in files:
-                form.add_field(field, data, filename=name)
+        form = _form(fields)
+        for field, name, content in files:
+            form.add_field(field, content, filename=name)
+        data = form if files else None
         async with (
             explained(self._endpoint, request.timeout_s),
             self._session.request(
-                method, f"{self._endpoint}{path}", data=form, allow_redirects=False
+                method, f"{self._endpoint}{path}", data=data, allow_redirects=False
             ) as answer,
         ):
             await self._check(answer)
@@ -238,13 +230,7 @@ class GatewayTransport:
 
     async def _posted(self, request: tensors.Request, row: int, **fields: str) -> Any:
         """Send one audio of a request, and return the answer."""
-        import aiohttp
-
-        form = aiohttp.FormData(default_to_multipart=True)
-        for name, value in request.parameters.items():
-            form.add_field(name, tensors.text_of(value))
-        for name, text in (fields | {"response_format": "conch"}).items():
-            form.add_field(name, text)
+        form = _form({**request.parameters, **fields, "response_format": "conch"})
         # In a thread: an hour of samples takes a while to write.
         file = await asyncio.to_thread(file_of, request, row)
         form.add_field("file", io.BytesIO(file), filename="audio")
@@ -263,6 +249,15 @@ class GatewayTransport:
         """Raise the error of an answer that has another status than 200."""
         if answer.status != 200:
             raise from_answer(answer.status, await answer.read(), str(self._endpoint))
+
+
+def _form(fields: Mapping[str, tensors.OptionValue]) -> Any:
+    import aiohttp
+
+    form = aiohttp.FormData(default_to_multipart=True)
+    for name, value in fields.items():
+        form.add_field(name, tensors.text_of(value))
+    return form
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

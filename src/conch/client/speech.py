@@ -233,7 +233,6 @@ async def spoken_parts(
 
 
 def whole_of(pieces: Sequence[Speech]) -> Speech:
-    """Return the pieces of a streamed answer as one."""
     spoken = joined([piece.spoken for piece in pieces])
     waveform = np.concatenate([piece.waveform for piece in pieces])
     return Speech(waveform, b"".join(piece.audio for piece in pieces), spoken)

@@ -58,7 +58,6 @@ def _unauthorised(message: str, *, code: str) -> ApiError:
 
 
 def is_free(request: web.Request) -> bool:
-    """Return whether a request needs no key."""
     path = request.path
     is_preflight = request.method == hdrs.METH_OPTIONS
     return is_preflight or path in OPEN_PATHS or path.startswith(PAGE_FILES)

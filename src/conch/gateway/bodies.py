@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from conch.client.aio import timeout
+from conch.client.aio import timeout, within
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, invalid
 from conch.gateway.state import GATEWAY, REQUEST_ID
@@ -71,13 +71,11 @@ def read_object(body: bytes, read: Callable[[str], Any] = read_json) -> dict[str
 async def body_of(request: web.Request, max_bytes: int, within_s: float) -> bytes:
     """Return the body of a request; raise an ApiError if it is larger, late, or damaged."""
     data = bytearray()
+    message = f"the body did not come within {within_s:g} s"
     try:
-        async with timeout(within_s):
+        async with within(within_s, ApiError(408, message, param="body", code="upload_stalled")):
             while len(data) <= max_bytes and (more := await request.content.readany()):
                 data += more
-    except asyncio.TimeoutError:
-        message = f"the body did not come within {within_s:g} s"
-        raise ApiError(408, message, param="body", code="upload_stalled") from None
     except web.RequestPayloadError as error:
         raise invalid("body", f"the body is damaged: {problem_of(error)}") from None
     if len(data) > max_bytes:

@@ -63,13 +63,17 @@ def deepgrams_body(error: ApiError, request_id: str) -> dict[str, Any]:
 
 
 def invalid(param: str | None, message: str) -> ApiError:
-    """Return the error of a field with a wrong value."""
     return ApiError(400, message, param=param, code="invalid_value")
+
+
+def wrong(param: str, takes: str, sent: object) -> ApiError:
+    """Return the error of a field that takes something else than was sent."""
+    return invalid(param, f"{param} takes {takes}; sent: {sent!r:.80}")
 
 
 def one_of(name: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
-        raise invalid(name, f"{name} takes {', '.join(known)}; sent: {value!r:.80}")
+        raise wrong(name, ", ".join(known), value)
     return value
 
 

@@ -19,18 +19,12 @@ from conch.wire.result import Segment, Transcript, Word, strict_json
 SEEKS_PER_S = 100
 """Frames of Whisper a second."""
 CONTENT_TYPES = {
-    "json": "application/json",
-    "verbose_json": "application/json",
-    "diarized_json": "application/json",
-    "conch": "application/json",
+    **dict.fromkeys(
+        ("json", "verbose_json", "diarized_json", "conch", "seglst"), "application/json"
+    ),
     # OpenAI's JavaScript client parses by the type, and reads all but JSON as text.
-    "text": "text/plain",
-    "srt": "text/plain",
+    **dict.fromkeys(("text", "srt", "ctm", "stm", "rttm"), "text/plain"),
     "vtt": "text/vtt",
-    "ctm": "text/plain",
-    "stm": "text/plain",
-    "rttm": "text/plain",
-    "seglst": "application/json",
 }
 LEAST_LOGPROB = -100.0
 """Logarithm that stands for a probability of 0, and for an unknown one."""
@@ -41,7 +35,6 @@ RECORDING = "audio"
 
 
 def body(transcript: Transcript, request: FileRequest) -> str:
-    """Return the answer to a request in the format that it asks for."""
     transcript = _with_warnings(transcript, request)
     match request.format:
         case "conch":
@@ -65,12 +58,14 @@ def _with_warnings(transcript: Transcript, request: FileRequest) -> Transcript:
 
 
 def headers(request: FileRequest, of_audio: Sequence[str] = ()) -> dict[str, str]:
-    """Return headers with the ignored fields, and as many warnings as they have room for."""
-    ignored = ignored_header(request.ignored)
-    warnings = [*request.warnings, *of_audio]
+    return ignored_header(request.ignored) | warnings_header((*request.warnings, *of_audio))
+
+
+def warnings_header(warnings: Sequence[str]) -> dict[str, str]:
+    """Return the header with as many warnings as it has room for; none without any."""
     while len(text := json.dumps(warnings)) > MAX_HEADER:  # in ASCII
-        warnings.pop()
-    return {**ignored, "x-conch-warnings": text} if warnings else ignored
+        warnings = warnings[:-1]
+    return {"x-conch-warnings": text} if warnings else {}
 
 
 def ignored_header(names: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from conch.client import OptionValue
 from conch.gateway.bodies import read_json
-from conch.gateway.errors import invalid, one_of
+from conch.gateway.errors import invalid, one_of, wrong
 from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import NAMES, known_speakers, taken_options, with_openais
 from conch.wire.formats import with_options_of
@@ -195,7 +195,7 @@ def _check_temperature(value: str) -> None:
     with suppress(ValueError):
         if 0 <= float(value or 0) <= 1:
             return
-    raise invalid("temperature", f"temperature takes a number from 0 to 1; sent: {value!r:.80}")
+    raise wrong("temperature", "a number from 0 to 1", value)
 
 
 def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
@@ -207,8 +207,7 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
     with suppress(ValueError):
         strategy = read_json(text)
     if not isinstance(strategy, dict) or strategy.get("type") != "server_vad":
-        message = "chunking_strategy takes auto or an object of type server_vad"
-        raise invalid("chunking_strategy", f"{message}; sent: {text!r:.80}")
+        raise wrong("chunking_strategy", "auto or an object of type server_vad", text)
     chosen = {
         option: str(strategy[name])
         for name, option in _VAD_FIELDS.items()

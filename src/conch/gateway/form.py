@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.gateway.bodies import problem_of
 from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
@@ -163,10 +163,7 @@ class _FormReader:
     async def read_bare(self, request: web.Request, head: bytes) -> None:
         self._file.write(head)
         try:
-            async for piece in self._pieces(
-                request.content.read, self._max_bytes, _too_large(self._max_bytes / MB)
-            ):
-                await asyncio.to_thread(self._write, piece)
+            await self._spool(request.content.read)
         except (HttpProcessingError, web.RequestPayloadError) as error:
             raise _wrong(f"the body is damaged: {problem_of(error)}") from None
 
@@ -177,10 +174,11 @@ class _FormReader:
         if len(name) > MAX_NAME:
             limit = f"the name of a field takes at most {MAX_NAME} characters"
             raise _wrong(f"{limit}; sent: {len(name)}")
-        if name.removesuffix("[]") in self._names:
+        bare = name.removesuffix("[]")
+        if bare in self._names:
             room = min(MAX_FILES_BYTES, self._max_bytes) - self.audio_bytes
             problem = _wrong(f"the files have more than {MAX_FILES_BYTES // MB} MB", name)
-            data = b"".join([piece async for piece in self._pieces(part.read_chunk, room, problem)])
+            data = await self._whole(part, room, problem)
             self.audio_bytes += len(data)
             self.digest.update(data)
             file = NamedFile(part.filename or name, data)
@@ -190,30 +188,31 @@ class _FormReader:
             if self._has_file:
                 raise _wrong("send one file in each request", "file")
             self._has_file = True
-            async for piece in self._pieces(
-                part.read_chunk, self._max_bytes, _too_large(self._max_bytes / MB)
-            ):
-                # In a thread: most files go to the disk.
-                await asyncio.to_thread(self._write, piece)
-            return
+            return await self._spool(part.read_chunk)
         if part.filename is not None:
             field = next(iter(self._names), "file")
             message = f"the file is in the field {name!r:.80}; it goes into the field {field!r}"
             raise _wrong(message, field, code="missing_file")
-        if name.removesuffix("[]") in AUDIO_FIELDS:
+        if bare in AUDIO_FIELDS:
             problem = _wrong(f"field {name!r} has more than {MAX_AUDIO_BYTES} bytes", name)
-            room = MAX_AUDIO_BYTES - self.audio_bytes
-            data = b"".join([piece async for piece in self._pieces(part.read_chunk, room, problem)])
+            data = await self._whole(part, MAX_AUDIO_BYTES - self.audio_bytes, problem)
             self.audio_bytes += len(data)
-            self.fields[name] = (*self.fields.get(name, ()), data.decode())
-            return
-        most = min(MAX_FIELD_BYTES, self._room)
-        problem = _wrong(f"field {name!r} has more than {MAX_FIELD_BYTES} bytes", name)
-        if most < MAX_FIELD_BYTES:
-            problem = _wrong(f"the other fields have more than {MAX_FORM_BYTES} bytes")
-        data = b"".join([piece async for piece in self._pieces(part.read_chunk, most, problem)])
-        self._room -= len(data)
+        else:
+            problem = _wrong(f"field {name!r} has more than {MAX_FIELD_BYTES} bytes", name)
+            if self._room < MAX_FIELD_BYTES:
+                problem = _wrong(f"the other fields have more than {MAX_FORM_BYTES} bytes")
+            data = await self._whole(part, min(MAX_FIELD_BYTES, self._room), problem)
+            self._room -= len(data)
         self.fields[name] = (*self.fields.get(name, ()), data.decode())
+
+    async def _whole(self, part: BodyPartReader, most: int, problem: ApiError) -> bytes:
+        return b"".join([piece async for piece in self._pieces(part.read_chunk, most, problem)])
+
+    async def _spool(self, read: Callable[[int], Awaitable[bytes]]) -> None:
+        problem = _too_large(self._max_bytes / MB)
+        async for piece in self._pieces(read, self._max_bytes, problem):
+            # In a thread: most files go to the disk.
+            await asyncio.to_thread(self._write, piece)
 
     def _write(self, piece: bytes) -> None:
         self.digest.update(piece)
@@ -241,11 +240,9 @@ class _FormReader:
             raise _stalled(f"no end came within {self._times.upload_s:g} s")
 
     async def _soon(self, coming: Awaitable[T]) -> T:
-        try:
-            async with timeout(self._times.idle_s):
-                return await coming
-        except asyncio.TimeoutError:
-            raise _stalled(f"nothing came for {self._times.idle_s:g} s") from None
+        idle_s = self._times.idle_s
+        async with within(idle_s, _stalled(f"nothing came for {idle_s:g} s")):
+            return await coming
 
 
 class _MultipartParts(MultipartReader):

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET
 
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.gateway.bodies import body_of
 from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
@@ -108,14 +108,10 @@ async def write(request: web.Request) -> web.Response:
     with gateway.transcript_of(caller), gateway.uploads.taken(size, caller.name, gateway.share):
         body = await body_of(request, MAX_BYTES, BODY_S)
         # Few at once: the cues of a day take a core for seconds.
-        async with gateway.writing:
-            try:
-                async with timeout(WRITE_S):
-                    work = in_own_thread(partial(_written, body))
-                    parsed, text = await gateway.unless_broken_off(work)
-            except asyncio.TimeoutError:
-                message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
-                raise invalid("transcript", message) from None
+        message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
+        async with gateway.writing, within(WRITE_S, invalid("transcript", message)):
+            work = in_own_thread(partial(_written, body))
+            parsed, text = await gateway.unless_broken_off(work)
     return web.Response(text=text, content_type=CONTENT_TYPES[parsed.format])
 
 
@@ -146,34 +142,17 @@ def read(body: bytes) -> FormatRequest:
 def transcript_of(written: WrittenTranscript) -> Transcript:
     """Return the transcript to write; it has no scores."""
 
+    def word_of(item: WrittenWord) -> Word:
+        confidence = math.nan if item.confidence is None else item.confidence
+        return Word(item.text, item.start, item.end, confidence, item.speaker or UNSET)
+
     def segment_of(item: WrittenSegment) -> Segment:
-        words = tuple(
-            Word(
-                *(
-                    word.text,
-                    word.start,
-                    word.end,
-                    math.nan if word.confidence is None else word.confidence,
-                ),
-                speaker=word.speaker or UNSET,
-            )
-            for word in item.words
-        )
-        best = Hypothesis(item.text, 0.0, 0.0)
-        return Segment(
-            item.start,
-            item.end,
-            (best,),
-            words,
-            channel=item.channel,
-            language=item.language,
-            speaker=item.speaker,
-        )
+        best, words = Hypothesis(item.text, 0.0, 0.0), tuple(map(word_of, item.words))
+        more: Any = {name: getattr(item, name) for name in ("channel", "language", "speaker")}
+        return Segment(item.start, item.end, (best,), words, **more)
 
     segments = tuple(map(segment_of, written.segments))
-    text = written.text
-    if text is None:
-        text = joined_text(segment.text for segment in segments)
+    text = joined_text(item.text for item in segments) if written.text is None else written.text
     return Transcript(
         nbest=(Hypothesis(text, 0.0, 0.0),),
         segments=segments,

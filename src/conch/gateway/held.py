@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.servers import SessionClient
@@ -69,12 +69,9 @@ def _is_full(error: BaseException | None) -> bool:
 async def _until_stop(gateway: Gateway) -> None:
     """Wait until the gateway stops; raise an ApiError if the session lasts too long."""
     longest_s = gateway.config.max_session_s
-    try:
-        async with timeout(longest_s):
-            await gateway.draining.wait()
-    except asyncio.TimeoutError:
-        lasted = f"the session has lasted {longest_s:g} s, as long as one may"
-        raise api_error(SessionError(f"{lasted}: open another")) from None
+    lasted = f"the session has lasted {longest_s:g} s, as long as one may: open another"
+    async with within(longest_s, api_error(SessionError(lasted))):
+        await gateway.draining.wait()
 
 
 def live_session_of(

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from conch.audio.limits import check_rate
 from conch.gateway.doors import LISTEN
-from conch.gateway.errors import invalid, one_of
+from conch.gateway.errors import invalid, one_of, wrong
 from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.listen_messages import FrameAnswers, ListenMessages
 from conch.gateway.live_audio import ENCODINGS, RAW, LiveFrames, default_rate
@@ -190,8 +190,7 @@ def _sent_before_s(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= MAX_SENT_BEFORE_S:
-        message = f"told_s takes 0 to {MAX_SENT_BEFORE_S:g} seconds; sent: {text!r:.80}"
-        raise invalid("told_s", message)
+        raise wrong("told_s", f"0 to {MAX_SENT_BEFORE_S:g} seconds", text)
     return seconds
 
 
@@ -201,6 +200,5 @@ def _rate(text: str | None, encoding: str) -> int:
     try:
         check_rate(rate := int(text[:9]) if text.isdecimal() else 0, "sample_rate")
     except AudioError:
-        message = f"sample_rate takes 4000 to 192000 Hz; sent: {text!r:.80}"
-        raise invalid("sample_rate", message) from None
+        raise wrong("sample_rate", "4000 to 192000 Hz", text) from None
     return rate

@@ -90,7 +90,6 @@ class ListenMessages:
 
 
 def stats_message(update: LiveUpdate, calls: SummedCalls) -> Message:
-    """Return the message of the calls of a session so far."""
     rolling = update.transcript.rolling
     return {
         "type": "stats",
@@ -115,7 +114,6 @@ def parts_of(utterance: OpenUtterance | None) -> tuple[str, str, str]:
 
 
 def text_message(update: LiveUpdate) -> Message:
-    """Return the message of the utterance that is being spoken."""
     utterance = update.utterance
     firm, tentative, newest = parts_of(utterance)
     words = _labelled(utterance)
@@ -140,7 +138,6 @@ def event_message(event: TurnEvent, text: str) -> Message:
 
 
 def segment_message(item: LiveSegment) -> Message:
-    """Return the message of an utterance that has ended."""
     segment = item.segment
     return {
         "type": "segment",

@@ -23,7 +23,9 @@ from conch.wire.errors import AudioError, ConchError
 Samples = NDArray[Any]
 """Mono int16, or float32 in [-1, 1], [N]."""
 
-RAW = ("pcm16", "float32", "mulaw", "alaw")
+WAV_FORMS = {"pcm16": (1, 16), "float32": (3, 32), "mulaw": (7, 8), "alaw": (6, 8)}
+"""Format tag of WAV and bits of a sample, by encoding."""
+RAW = (*WAV_FORMS,)
 """Encodings of raw samples: 16 bits and 32 bits with the lowest byte first, and G.711."""
 ENCODINGS = ("auto", *RAW, "container")
 

@@ -17,13 +17,13 @@ from typing import TypeAlias
 import numpy as np
 
 from conch.client import OptionValue, tensors
-from conch.client.aio import timeout
+from conch.client.aio import timeout, within
 from conch.gateway.live_audio import Samples
 from conch.gateway.servers import SessionClient
 from conch.gateway.session_stream import LiveSegment, SessionStream
 from conch.session.joined_streams import JoinedStreams
 from conch.session.resume_state import ResumePoint
-from conch.wire.errors import AudioError, OverloadedError
+from conch.wire.errors import OverloadedError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, OpenUtterance, Transcript, TurnEvent
 
@@ -209,25 +209,16 @@ class LiveSession:
             self.backlog_s >= self._max_backlog_s or len(self._waiting) >= MAX_WAITING
         ):
             self._taken.clear()
-            try:
-                async with timeout(STALL_S):
-                    await self._taken.wait()
-            except asyncio.TimeoutError:
-                stalls = f"the server has taken no audio for {STALL_S:g} s"
-                raise OverloadedError(f"{stalls}; try again later") from None
+            stalls = f"the server has taken no audio for {STALL_S:g} s; try again later"
+            async with within(STALL_S, OverloadedError(stalls)):
+                await self._taken.wait()
 
     async def feed(self, samples: Samples) -> None:
         """Wait for room, and add samples; after `close` they are left out.
 
         `samples` are mono [N] at the session's rate, int16 or float32 in [-1, 1], of one type.
-        Raise an AudioError for another type or shape, an OverloadedError if the server makes no
-        progress.
+        Raise an OverloadedError if the server makes no progress.
         """
-        if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32):
-            raise AudioError(
-                "live audio is mono samples of int16 or float32; "
-                f"sent: {samples.dtype} of shape {list(samples.shape)}"
-            )
         await self.room()
         if self.is_closed or self._error is not None or (self._joins and not len(samples)):
             return
@@ -295,7 +286,6 @@ class LiveSession:
         await self._updates.put(None)
 
     async def _send_next(self) -> None:
-        """Wait until something is due and do it."""
         while (wait_s := self._wait_s()) > 0:
             self._changed.clear()
             with suppress(asyncio.TimeoutError):
@@ -348,7 +338,6 @@ class LiveSession:
     async def _ask(
         self, stream: SessionStream, chunk: Samples, *, is_keep_alive: bool = False
     ) -> None:
-        """Send a chunk and put the answer into an update."""
         answer = await stream.send(chunk, len(chunk) / self._sample_rate)
         self._sent_at = _now()
         await self._put(stream, answer, is_keep_alive=is_keep_alive)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.registry import Collector
 
 from conch.client.triton_grpc import TRACEPARENT
 from conch.gateway.errors import ApiError
@@ -71,9 +70,6 @@ class GatewayMetrics:
     def began(self, route: str, since: float) -> None:
         """Note the first audio of a text that came at a time of the monotonic clock."""
         self.first_audio_seconds.labels(route).observe(time.monotonic() - since)
-
-    def show(self, others: Collector) -> None:
-        self.registry.register(others)
 
     def as_text(self) -> bytes:
         return generate_latest(self.registry)

@@ -22,7 +22,6 @@ from conch.gateway import file_request, voicing
 from conch.gateway.deepgram.parameters import FileParameters, LiveParameters
 from conch.gateway.deepgram.speak import SpeakParameters
 from conch.gateway.deepgram.turns import TurnParameters
-from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
 from conch.gateway.listen import query_of
@@ -112,24 +111,18 @@ def make_document() -> Schema:
     untold = ("stream", "decoder")
     spoken = {name: item for name, item in form["properties"].items() if name not in untold}
     schemas["DiarizationForm"] = {**form, "properties": spoken | turns}
-    document["paths"]["/v1/conch/listen"]["get"]["parameters"] += [
-        _query_of_option(item)
-        for item in taken_options().values()
-        if item.name not in _RECORDINGS_ONLY
-    ]
-    document["paths"][SPEAK.address]["get"]["parameters"] += [
-        _query_of_option(item) for item in voicing.OPTIONS.values()
-    ]
-    for path, method, kind in (
-        ("/v1/listen", "get", LiveParameters),
-        ("/v2/listen", "get", TurnParameters),
-        ("/v1/listen", "post", FileParameters),
-        ("/v1/speak", "get", SpeakParameters),
-        ("/v1/speak", "post", SpeakParameters),
+    live = [item for item in taken_options().values() if item.name not in _RECORDINGS_ONLY]
+    for path, method, options in (
+        ("/v1/conch/listen", "get", live),
+        ("/v1/conch/speak", "get", voicing.OPTIONS.values()),
+        ("/v1/listen", "get", fields(LiveParameters)),
+        ("/v2/listen", "get", fields(TurnParameters)),
+        ("/v1/listen", "post", fields(FileParameters)),
+        ("/v1/speak", "get", fields(SpeakParameters)),
+        ("/v1/speak", "post", fields(SpeakParameters)),
     ):
-        document["paths"][path][method]["parameters"] = [
-            _query_of_option(item) for item in fields(kind)
-        ]
+        parameters = document["paths"][path][method].setdefault("parameters", [])
+        parameters += map(_query_of_option, options)
     # As in JSON, which has no tuples.
     return cast(Schema, msgspec.json.decode(msgspec.json.encode(document)))
 
@@ -199,7 +192,6 @@ def _notes(cls: type[Any]) -> dict[str, str]:
 
 
 async def list_options(request: web.Request) -> web.Response:
-    """Answer with every option: its type, range, default and meaning."""
     options = [described(item) for item in taken_options().values()]
     body = msgspec.json.encode({"version": conch.__version__, "options": options})
     return web.Response(body=body, content_type="application/json")

@@ -174,7 +174,6 @@ class Servers:
 
     @property
     def clients(self) -> list[AsyncClient]:
-        """The clients of the ready servers."""
         return [server.client for server in self._servers if server.is_ready]
 
     @property

@@ -56,7 +56,7 @@ class GatewayService:
         self._config = config
         self._gateway = Gateway(config)
         for others in metrics:
-            self._gateway.metrics.show(others)
+            self._gateway.metrics.registry.register(others)
         if config.wyoming and not (is_loopback(config.wyoming[0]) or config.is_open):
             raise ConfigError(
                 f"Wyoming on {config.wyoming[0]} would serve everybody who reaches it, as the "

@@ -46,7 +46,6 @@ class SessionStream:
         return await self._answered(self.live.send(chunk))
 
     async def finish(self) -> Transcript:
-        """End the stream and return its last answer."""
         return await self._answered(self.live.finish())
 
     async def free(self) -> None:

@@ -14,7 +14,7 @@ from aiohttp import web
 from conch.client import AsyncClient, Speech
 from conch.gateway.bodies import StreamedAnswer, body_of, read_object
 from conch.gateway.doors import SPEECH
-from conch.gateway.errors import ApiError, api_error, invalid, one_of
+from conch.gateway.errors import ApiError, api_error, one_of, wrong
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
@@ -84,7 +84,7 @@ def text_in(sent: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise invalid(name, f"{name} takes a text; sent: {value!r:.80}")
+        raise wrong(name, "a text", value)
     return value
 
 
@@ -92,7 +92,7 @@ def _voice(sent: Any) -> str | None:
     """Return the voice of the field `voice`, which may be an object with its id; None for none."""
     name = sent.get("id") if isinstance(sent, dict) else sent
     if name is not None and not isinstance(name, str):
-        raise invalid("voice", f"voice takes the name of a voice; sent: {sent!r:.80}")
+        raise wrong("voice", "the name of a voice", sent)
     return name
 
 
@@ -111,8 +111,6 @@ async def speak(request: web.Request) -> web.StreamResponse:
 
 
 class SpeechAnswer:
-    """The answer to the request of one text."""
-
     def __init__(self, request: web.Request, speech: SpeechFields) -> None:
         self._request, self._speech = request, speech
         self._gateway, self._began = request.app[GATEWAY], time.monotonic()

@@ -38,7 +38,6 @@ async def transcribe(request: web.Request) -> web.StreamResponse:
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
-    """Answer with the text of a file in English."""
     try:
         return await _answered(request, {"task": "translate"})
     except OptionError as error:
@@ -54,7 +53,6 @@ async def translate(request: web.Request) -> web.StreamResponse:
 
 
 async def diarize(request: web.Request) -> web.StreamResponse:
-    """Answer with who speaks when in a file, without a text."""
     return await _answered(request, {"decoder": "none"}, file_request.DIARIZATION)
 
 
@@ -90,8 +88,6 @@ async def transcript_of(
 
 
 class _TranscriptionAnswer:
-    """The answer to the request of one file."""
-
     def __init__(self, request: web.Request, form: Form, fields: FileRequest) -> None:
         self._request, self._form, self._fields = request, form, fields
         self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]

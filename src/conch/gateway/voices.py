@@ -83,12 +83,10 @@ async def get_voice(request: web.Request) -> web.Response:
 
 
 async def stop_fitting(request: web.Request) -> web.Response:
-    """End the work on a voice, which is kept as it is."""
     return _answer(await _asked(request, lambda client, name: client.stop_fitting(name)))
 
 
 async def remove_voice(request: web.Request) -> web.Response:
-    """Delete a voice, also one in work."""
     await _asked(request, lambda client, name: client.remove_voice(name))
     name = request.match_info["name"]
     return web.json_response({"id": name, "object": "audio.voice.deleted", "deleted": True})

@@ -107,7 +107,6 @@ async def served_voices(gateway: Gateway) -> list[Voice]:
 
 
 def check_waiting(num_characters: int) -> None:
-    """Raise an ApiError if more characters would wait than may."""
     if num_characters > MAX_WAITING:
         waiting = f"{num_characters} characters would wait to be spoken"
         message = f"{waiting}; at most {MAX_WAITING} may"
@@ -133,7 +132,6 @@ class TextPieces:
         self._pieces.put_nowait(None)
 
     async def each(self) -> AsyncGenerator[str, None]:
-        """Yield the pieces as they come."""
         while (piece := await self._pieces.get()) is not None:
             self.num_waiting -= len(piece)
             yield piece

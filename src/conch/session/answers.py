@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.result import (
@@ -20,6 +20,8 @@ from conch.wire.result import (
 
 Label: TypeAlias = Callable[[Any], Any]
 """Returns the label that a speaker of one stream has in the whole session."""
+Timed = TypeVar("Timed", Segment, Turn, Unrecognised, Word)
+Said = TypeVar("Said", Turn, Word)
 
 
 def labels_of(stream: int, known: str = "") -> Label:
@@ -49,25 +51,18 @@ def shifted_segment(
     segment: Segment, seconds: float, indices: int, label: Label = FIRST
 ) -> Segment:
     """Return a segment with its times and its index shifted, and labels of the whole session."""
-    return replace(
+    return _moved(
         segment,
-        start=_later(segment.start, seconds),
-        end=_later(segment.end, seconds),
-        words=_shifted(segment.words, seconds, label),
-        unrecognised=tuple(
-            Unrecognised(_later(item.start, seconds), _later(item.end, seconds), item.heard)
-            for item in segment.unrecognised
-        ),
+        seconds,
+        words=shifted(segment.words, seconds, label),
+        unrecognised=tuple(_moved(item, seconds) for item in segment.unrecognised),
         index=segment.index + indices,
         speaker=label(segment.speaker),
     )
 
 
-def shifted_turns(turns: Iterable[Turn], seconds: float, label: Label) -> tuple[Turn, ...]:
-    return tuple(
-        Turn(label(turn.speaker), *(_later(at, seconds) for at in (turn.start, turn.end)))
-        for turn in turns
-    )
+def shifted(items: Iterable[Said], seconds: float, label: Label) -> tuple[Said, ...]:
+    return tuple(_moved(item, seconds, speaker=label(item.speaker)) for item in items)
 
 
 def shifted_events(
@@ -85,23 +80,16 @@ def shifted_utterance(
     heard_until = utterance.heard_until
     return OpenUtterance(
         start=_later(utterance.start, seconds),
-        firm=_shifted(utterance.firm, seconds, label),
-        tentative=_shifted(utterance.tentative, seconds, label),
-        newest=_shifted(utterance.newest, seconds, label),
+        firm=shifted(utterance.firm, seconds, label),
+        tentative=shifted(utterance.tentative, seconds, label),
+        newest=shifted(utterance.newest, seconds, label),
         heard_until=_later(heard_until, seconds) if heard_until else 0.0,
     )
 
 
-def _shifted(words: Iterable[Word], seconds: float, label: Label) -> tuple[Word, ...]:
-    return tuple(
-        replace(
-            word,
-            start=_later(word.start, seconds),
-            end=_later(word.end, seconds),
-            speaker=label(word.speaker),
-        )
-        for word in words
-    )
+def _moved(item: Timed, seconds: float, **changes: Any) -> Timed:
+    start, end = _later(item.start, seconds), _later(item.end, seconds)
+    return replace(item, start=start, end=end, **changes)
 
 
 def _later(time_s: float, seconds: float) -> float:

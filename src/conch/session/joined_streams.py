@@ -18,9 +18,9 @@ from conch.session.answers import (
     has_last_text,
     labels_of,
     latest_segments,
+    shifted,
     shifted_events,
     shifted_segment,
-    shifted_turns,
     shifted_utterance,
 )
 from conch.session.resume_state import LOST, OverlapRemoval, ResumePoint, ResumeState
@@ -158,12 +158,12 @@ class JoinedStreams:
             answer,
             segments=tuple(self._overlap.of_segment(item) for item in segments),
             duration=self.duration,
-            relabelled=shifted_turns(answer.relabelled, seconds, label),
+            relabelled=shifted(answer.relabelled, seconds, label),
             turn_events=shifted_events(answer.turn_events, seconds, self._first_index),
         )
         if (spoken := answer.utterance) is not None:
             spoken = self._overlap.of_utterance(shifted_utterance(spoken, seconds, label))
-        turns = shifted_turns(answer.turns, seconds, label)
+        turns = shifted(answer.turns, seconds, label)
         return with_turns(replace(moved, utterance=spoken), turns)
 
     def _keep(self, segments: Iterable[Segment]) -> None:

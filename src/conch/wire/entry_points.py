@@ -11,7 +11,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 ENTRY_POINTS = ("speech", "speech_stream")
 """Entry points of recognition."""
@@ -80,7 +81,7 @@ class ChunkPosition:
     ends: bool
 
 
-class Health(NamedTuple):
+class Health(msgspec.Struct, frozen=True):
     """The answer of `speech` about its components.
 
     Triton calls a model ready whose process has died or hangs. `speech` knows better.
@@ -96,13 +97,9 @@ class Health(NamedTuple):
     """Voices as `conch.families.add_voices` takes them."""
 
     def to_json(self) -> str:
-        return json.dumps(self._asdict())
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Health":
         """Return what `to_json` wrote; raise a ValueError for another text."""
-        data = json.loads(text)
-        if not isinstance(data, dict) or not isinstance(data.get("away"), list):
-            raise ValueError("no answer about components")
-        # A server of an earlier version says less.
-        return cls(*(tuple(map(str, data.get(name, ()))) for name in cls._fields))
+        return msgspec.json.decode(text, type=cls)

@@ -79,6 +79,11 @@ class OptionError(InvalidRequestError):
 
     code = "INVALID_OPTION"
 
+    @classmethod
+    def of(cls, option: str, takes: str, sent: object) -> "OptionError":
+        """Return the error of an option that takes something else than was sent."""
+        return cls(f"option '{option}' takes {takes}; sent: {sent!r:.80}")
+
 
 class AudioError(InvalidRequestError):
     """The audio is missing, empty, not finite or cannot be decoded."""
@@ -251,7 +256,6 @@ _BY_HTTP_STATUS: Mapping[int, type[ConchError]] = {
 
 
 def code_of(error: ConchError) -> str:
-    """Return the code of an error of a server or of its client."""
     return next(
         (code for cls, code in _API_CODES.items() if isinstance(error, cls)), "server_error"
     )

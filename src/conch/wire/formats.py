@@ -239,8 +239,6 @@ def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str
     if who := [name for name in formats if name in SPEAKER_FORMATS]:
         needed["speakers"] = "auto"
         if sent.get("speakers") == "off":
-            raise OptionError(
-                f"option 'speakers' takes auto or a number with the format {who[0]}, which says "
-                "who speaks; sent: 'off'"
-            )
+            takes = f"auto or a number with the format {who[0]}, which says who speaks"
+            raise OptionError.of("speakers", takes, "off")
     return needed | dict(sent)

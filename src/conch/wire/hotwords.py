@@ -39,14 +39,12 @@ def hotwords_of(text: str, weight: float, option: str = "hotwords") -> tuple[Hot
     [('Conch', 8.0), ('Triton server', 5.0)]
     """
     if len(text) > MAX_HOTWORD_TEXT:
-        raise OptionError(
-            f"option '{option}' takes at most {MAX_HOTWORD_TEXT} characters; sent: {len(text)}"
-        )
+        raise OptionError.of(option, f"at most {MAX_HOTWORD_TEXT} characters", len(text))
     if not text.strip():
         return ()
     hotwords = tuple(_hotword(item, weight, option) for item in _SEPARATORS.split(text))
     if len(hotwords) > MAX_HOTWORDS:
-        raise _out_of_range(option, f"at most {MAX_HOTWORDS} phrases", len(hotwords))
+        raise OptionError.of(option, f"at most {MAX_HOTWORDS} phrases", len(hotwords))
     return hotwords
 
 
@@ -93,22 +91,15 @@ def _hotword(item: str, weight: float, option: str) -> Hotword:
     phrase, *own = _COLONS.split(item, maxsplit=1)
     words = " ".join(phrase.split())
     if not words:
-        raise OptionError(
-            f"option '{option}' takes phrases separated by commas, none of them empty; "
-            f"sent: {item!r:.40}"
-        )
+        raise OptionError.of(option, "phrases separated by commas, none of them empty", item)
     if len(words) > MAX_HOTWORD_LENGTH:
-        raise _out_of_range(option, f"phrases of at most {MAX_HOTWORD_LENGTH} characters", words)
+        takes = f"phrases of at most {MAX_HOTWORD_LENGTH} characters"
+        raise OptionError.of(option, takes, words)
     try:
         hotword = Hotword(words, float(own[0]) if own else weight)
     except ValueError:
-        raise OptionError(
-            f"option '{option}' takes a number after a colon; sent: {item.strip()!r:.60}"
-        ) from None
+        raise OptionError.of(option, "a number after a colon", item.strip()) from None
     if not 0 <= hotword.weight <= MAX_HOTWORD_WEIGHT:
-        raise _out_of_range(option, f"weights from 0 to {MAX_HOTWORD_WEIGHT:g}", hotword.weight)
+        takes = f"weights from 0 to {MAX_HOTWORD_WEIGHT:g}"
+        raise OptionError.of(option, takes, hotword.weight)
     return hotword
-
-
-def _out_of_range(option: str, wanted: str, sent: object) -> OptionError:
-    return OptionError(f"option '{option}' takes {wanted}; sent: {sent!r:.80}")

@@ -69,9 +69,7 @@ def check_language(parameters: Mapping[str, Any], known: str, model: str) -> Non
     """Raise an OptionError unless the option `language` is one of `known`; "" stands for any."""
     language = parameters.get("language", "auto")
     if known and language not in ("auto", known):
-        raise OptionError(
-            f"option 'language' takes auto or {known} with this {model}; sent: {language!r:.40}"
-        )
+        raise OptionError.of("language", f"auto or {known} with this {model}", language)
 
 
 def codes_of(languages: str) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from conch.families import decoders, traits
 from conch.families.family import Decoder
 from conch.wire.entry_points import ALL_ENTRY_POINTS
 from conch.wire.errors import OptionError
-from conch.wire.limits import clipped
 
 NamedModels = Mapping[str, Mapping[str, str]]
 """The models of the server that stand for components, by component and by the name of the model."""
@@ -74,9 +73,7 @@ def with_its_decoder(
     known = {item.name: item for item in decoders_of(named[name])}
     chosen = parameters.get("decoder", next(iter(known)))
     if chosen not in known:
-        raise OptionError(
-            f"option 'decoder' takes {' or '.join(known)} with model {name}; sent: {chosen!r:.40}"
-        )
+        raise OptionError.of("decoder", f"{' or '.join(known)} with model {name}", chosen)
     if live and not named[name].keys() >= {*known[chosen].live}:
         raise OptionError(f"option 'model': {name} hears recordings alone, no live audio")
     return {**parameters, "decoder": chosen}
@@ -92,13 +89,11 @@ def post_models(names: str) -> tuple[str, ...]:
     """Return the models of the option `post`, in their order; commas separate the names."""
     models = tuple(name.strip() for name in names.split(",") if name.strip())
     if len(models) > MAX_POST:
-        raise OptionError(f"option 'post' takes at most {MAX_POST} models; sent: {len(models)}")
+        raise OptionError.of("post", f"at most {MAX_POST} models", len(models))
     for model in models:
         if not _NAME.fullmatch(model):
-            raise OptionError(
-                "option 'post' takes names of models, with commas: letters, digits, '_', '.' and "
-                f"'-'; sent: {clipped(model)!r}"
-            )
+            takes = "names of models, with commas: letters, digits, '_', '.' and '-'"
+            raise OptionError.of("post", takes, model)
         if model in no_text_steps():
             raise OptionError(
                 f"option 'post' takes models from text to text; {model} is none, and is not called "

@@ -74,14 +74,12 @@ def checked(known: Mapping[str, "Field[Any]"], parameters: Mapping[str, Any]) ->
 def _checked(item: "Field[Any]", value: Any) -> Any:
     most = item.metadata["longest"] or MAX_TEXT
     if isinstance(value, str) and len(value) > most:
-        raise OptionError(
-            f"option '{item.name}' takes at most {most} characters; sent: {len(value)}"
-        )
+        raise OptionError.of(item.name, f"at most {most} characters", len(value))
     if words_of(item) and type_of(item) is int and isinstance(value, str):
         # Command lines and HTTP headers send numbers as text.
         value = int(value) if value.isdecimal() and len(value) < 10 else value
     if not _fits(item, value):
-        raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {value!r:.80}")
+        raise OptionError.of(item.name, describe(item), value)
     return float(value) if type_of(item) is float else value
 
 
@@ -126,4 +124,4 @@ def _value(item: "Field[Any]", text: str) -> bool | int | float | str:
         return int(text)
     if value_type is float and _NUMBER.fullmatch(text):
         return float(text)
-    raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {text!r:.80}")
+    raise OptionError.of(item.name, describe(item), text)

@@ -98,7 +98,6 @@ def _split(rules: str) -> list[str]:
 
 
 def _forms(rule: str, number: int) -> tuple[str, str]:
-    """Return the heard and the written form of a rule."""
     match = _FORMS.fullmatch(rule)
     if match is None:
         raise _wrong(number, rule, "it has no '=>' between the heard and the written form")

@@ -44,16 +44,17 @@ def shares_of(voice: str) -> Mapping[str, float]:
         try:
             shares[name.strip()] = shares.get(name.strip(), 0.0) + float(share or 1)
         except ValueError:
-            raise _wrong("takes a number as the share of a voice", voice) from None
+            raise OptionError.of("voice", "a number as the share of a voice", voice) from None
     if unknown := [name for name in shares if name not in known]:
         mixed = [name for name, item in known.items() if item.mixes]
         hint = f", or a mix such as {mixed[0]}:0.4,{mixed[-1]}:0.6" if mixed else ""
-        takes = f"takes one of {', '.join(known)}{hint}, or a voice of conch serve --piper FOLDER"
-        raise _wrong(takes, unknown[0])
+        takes = f"one of {', '.join(known)}{hint}, or a voice of conch serve --piper FOLDER"
+        raise OptionError.of("voice", takes, unknown[0])
     if len({known[name] for name in shares}) > 1 or not known[next(iter(shares))].mixes:
-        raise _wrong("takes a mix of voices of one model that can be mixed", voice)
+        raise OptionError.of("voice", "a mix of voices of one model that can be mixed", voice)
     if len(shares) > MOST_MIXED or not all(0 < share <= 1000 for share in shares.values()):
-        raise _wrong(f"takes a mix of at most {MOST_MIXED} voices with shares above 0", voice)
+        takes = f"a mix of at most {MOST_MIXED} voices with shares above 0"
+        raise OptionError.of("voice", takes, voice)
     total = sum(shares.values())
     return {name: share / total for name, share in shares.items()}
 
@@ -70,12 +71,8 @@ def reference_of(text: str) -> KnownSpeaker | None:
     except OptionError as error:
         raise OptionError(str(error).replace("'known_speakers'", "'reference'")) from None
     if len(speakers) > 1 or (text.strip() and not speakers):
-        raise OptionError(f"option 'reference' takes one entry; sent: {len(speakers)}")
+        raise OptionError.of("reference", "one entry", len(speakers))
     return speakers[0] if speakers else None
-
-
-def _wrong(takes: str, sent: str) -> OptionError:
-    return OptionError(f"option 'voice' {takes}; sent: {sent!r:.100}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +127,8 @@ class SynthesisOptions:
         rate, allowed = options.sample_rate, RATES.get(options.format)
         if rate and (rate < 8000 or (allowed and rate not in allowed)):
             takes = ", ".join(map(str, allowed)) if allowed else "8000 to 48000"
-            raise OptionError(
-                f"option 'sample_rate' takes {takes} with format {options.format}, or 0 for the "
-                f"voice's own; sent: {rate}"
-            )
+            takes = f"{takes} with format {options.format}, or 0 for the voice's own"
+            raise OptionError.of("sample_rate", takes, rate)
         return options
 
 
@@ -159,16 +154,11 @@ class SpokenSentence:
     """With the option `timestamps`."""
 
     def later(self, seconds: float) -> "SpokenSentence":
-        """Return the sentence with times that are some seconds later."""
-        return replace(
-            self,
-            start=round(self.start + seconds, 4),
-            end=round(self.end + seconds, 4),
-            words=tuple(
-                SpokenWord(word.text, round(word.start + seconds, 4), round(word.end + seconds, 4))
-                for word in self.words
-            ),
-        )
+        def at(time_s: float) -> float:
+            return round(time_s + seconds, 4)
+
+        words = tuple(SpokenWord(word.text, at(word.start), at(word.end)) for word in self.words)
+        return replace(self, start=at(self.start), end=at(self.end), words=words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,12 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, ClassVar
 
 from aiohttp import web
 
 from conch.audio.encoding import wav_header
 from conch.audio.sniffing import NUM_NAMED_BYTES
-from conch.gateway import listen as conchs
 from conch.gateway.deepgram.parameters import (
     FileParameters,
     LiveParameters,
@@ -20,14 +18,14 @@ from conch.gateway.deepgram.parameters import (
     recognition_options,
 )
 from conch.gateway.deepgram.results import LiveResults, Message, file_answer
-from conch.gateway.deepgram.sockets import DeepgramSession, is_conchs
+from conch.gateway.deepgram.sockets import DeepgramSession
 from conch.gateway.doors import DEEPGRAM_FILE, DEEPGRAM_LISTEN
 from conch.gateway.errors import ApiError
 from conch.gateway.form import uploaded
 from conch.gateway.limits import check_length
 from conch.gateway.listen import ListenQuery, ListenSession
-from conch.gateway.live_audio import ENCODINGS, check_samples
-from conch.gateway.option_fields import granted, taken_options, wishes_among
+from conch.gateway.live_audio import WAV_FORMS, check_samples
+from conch.gateway.option_fields import granted, wishes_among
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import LiveSocket, command_in, hold
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
@@ -35,15 +33,8 @@ from conch.gateway.transcriptions import transcript_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
 
-_WAV = {"pcm16": (1, 16), "float32": (3, 32), "alaw": (6, 8), "mulaw": (7, 8)}
-"""Format tag of WAV and bits of a sample, by encoding."""
-_CONCHS = {*conchs.OWN, *taken_options()} - {item.name for item in fields(LiveParameters)}
-_ENCODINGS = {*ENCODINGS} - {"mulaw", "alaw"}
-"""Names in a query, and encodings, that Conch's own protocol alone knows."""
-
 
 async def transcribe(request: web.Request) -> web.Response:
-    """Answer with the text of the recording in the body."""
     gateway = request.app[GATEWAY]
     if request.content_type == "application/json":
         message = "the body takes audio: this server fetches no url"
@@ -51,18 +42,17 @@ async def transcribe(request: web.Request) -> web.Response:
     asked = read(FileParameters, [*request.query.items()])
     options = await granted_options(asked, gateway)
     head = b""
-    if (encoding := asked.own_encoding) in _WAV:
-        tag, bits = _WAV[encoding]
-        head = wav_header(asked.own_rate, None, asked.channels, tag, bits)
+    if form := WAV_FORMS.get(asked.own_encoding):
+        head = wav_header(asked.own_rate, None, asked.channels, *form)
     with gateway.file_of(request[CALLER]) as begin:
-        async with uploaded(request, head=head) as form:
+        async with uploaded(request, head=head) as sent:
             begin()
             if head:
-                form.file.seek(len(head))
-                check_samples(form.file.read(NUM_NAMED_BYTES), asked.own_encoding)
-            await asyncio.to_thread(check_length, form.file, gateway.config.max_audio_s)
-            transcript = await transcript_of(request, form, options, DEEPGRAM_FILE.address)
-            known = request[REQUEST_ID], form.digest
+                sent.file.seek(len(head))
+                check_samples(sent.file.read(NUM_NAMED_BYTES), asked.own_encoding)
+            await asyncio.to_thread(check_length, sent.file, gateway.config.max_audio_s)
+            transcript = await transcript_of(request, sent, options, DEEPGRAM_FILE.address)
+            known = request[REQUEST_ID], sent.digest
             # In a thread: an hour of words takes a while to write.
             text = await asyncio.to_thread(
                 lambda: strict_json(file_answer(transcript, asked, *known))
@@ -71,9 +61,6 @@ async def transcribe(request: web.Request) -> web.Response:
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
-    """Hold a session of live audio."""
-    if is_conchs(request, _CONCHS) or request.query.get("encoding") in _ENCODINGS:
-        return await conchs.listen(request)
     asked = read(LiveParameters, [*request.query.items()])
     socket = DeepgramSession.socket(request, DEEPGRAM_LISTEN)
     options = await granted_options(asked, request.app[GATEWAY])

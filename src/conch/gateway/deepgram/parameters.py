@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from conch.client import OptionValue
 from conch.families.options import option
-from conch.gateway.errors import invalid, named
+from conch.gateway.errors import invalid, named, wrong
 from conch.gateway.listen import values_of
 from conch.gateway.live_audio import default_rate
 from conch.gateway.models import DEFAULT_MODEL, options_of
@@ -79,7 +79,6 @@ class Parameters:
 
     @property
     def own_encoding(self) -> str:
-        """The encoding as Conch names it."""
         return _RAW.get(self.encoding, "container")
 
     @property
@@ -177,7 +176,6 @@ def recognition_options(asked: Parameters, aliases: Mapping[str, str]) -> Recogn
 
 
 def _texts(asked: Parameters) -> dict[str, OptionValue]:
-    """Return the options of what texts are like."""
     names = [*map(phrase, asked.keyterm.splitlines()), *map(_boosted, asked.keywords.splitlines())]
     chosen: dict[str, OptionValue] = {
         "names": ", ".join(filter(None, names)),
@@ -192,17 +190,15 @@ def _texts(asked: Parameters) -> dict[str, OptionValue]:
 
 
 def _boosted(sent: str) -> str:
-    """Return a phrase of `keywords` with its weight."""
     word, _, boost = sent.rpartition(":") if ":" in sent else (sent, "", "1")
     try:
         return f"{phrase(word)}:{min(float(boost[:9]) * DEFAULT_HOTWORD_WEIGHT, 100):g}"
     except ValueError:
-        raise invalid("keywords", f"keywords takes WORD:BOOST; sent: {sent!r:.80}") from None
+        raise wrong("keywords", "WORD:BOOST", sent) from None
 
 
 def _rule(sent: str) -> str:
-    """Return a rule of the option `replace`."""
     heard, colon, written = sent.partition(":")
     if not colon:
-        raise invalid("replace", f"replace takes HEARD:WRITTEN; sent: {sent!r:.80}")
+        raise wrong("replace", "HEARD:WRITTEN", sent)
     return "=>".join(re.sub(r"\\|;|=>", r"\\\g<0>", form) for form in (heard, written))

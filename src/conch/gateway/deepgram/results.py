@@ -57,7 +57,6 @@ class Results:
         return {"speaker": self._speakers[word.speaker]} if word.speaker else {}
 
     def metadata(self, digest: str, duration: float, channels: int) -> dict[str, Any]:
-        """Return what is known of the whole audio."""
         return {
             "transaction_key": "deprecated",
             "request_id": self._request_id,
@@ -91,7 +90,6 @@ def model_uuid(model: str) -> str:
 def file_answer(
     transcript: Transcript, asked: FileParameters, request_id: str, digest: str
 ) -> dict[str, Any]:
-    """Return the answer to a recording."""
     results, segments = Results(asked, request_id), dict(transcript.by_channel())
     channels: list[dict[str, Any]] = []
     utterances: list[dict[str, Any]] = []

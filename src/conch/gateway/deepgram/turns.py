@@ -62,7 +62,6 @@ class TurnParameters(StreamParameters):
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
-    """Hold a session of live audio whose client follows turns."""
     asked = read(TurnParameters, [*request.query.items()])
     if (asked.eager_eot_threshold or 0) > (asked.eot_threshold or 1):
         message = f"eager_eot_threshold is at most eot_threshold, {asked.eot_threshold:g}"

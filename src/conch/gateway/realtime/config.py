@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from conch.client import OptionValue
-from conch.gateway.errors import ApiError, api_error, invalid
+from conch.gateway.errors import ApiError, api_error, invalid, wrong
 from conch.gateway.models import DEFAULT_MODEL, options_of
 from conch.gateway.option_fields import NAMES, known_speakers, phrase, with_openais
 from conch.wire.errors import OptionError
@@ -48,7 +48,6 @@ EAGERNESS_MS: Mapping[str, int] = {"low": 2000, "medium": 1500, "auto": 1500, "h
 """Silence that ends a turn at the latest, by `eagerness` of `semantic_vad`; with low it alone does:
 docs/notes/endpoints.md."""
 
-_THRESHOLDS = (0.01, 0.99)
 _BETA_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 _BETA_NAMES = {
     "format": "input_audio_format",
@@ -111,15 +110,14 @@ class SessionConfig:
 
     @property
     def is_manual(self) -> bool:
-        """Whether the client commits its turns."""
         return self.turn_detection is None
 
     def updated(self, session: Any, aliases: Mapping[str, str]) -> "SessionConfig":
         """Return the configuration after an update in GA or beta form, or raise an ApiError."""
         if not isinstance(session, dict):
-            raise _wrong("session", "an object", session)
+            raise wrong("session", "an object", session)
         if (session_type := session.get("type", "transcription")) != "transcription":
-            raise _wrong(
+            raise wrong(
                 "session.type", "transcription: there are no other sessions here", session_type
             )
         audio = _object("session.audio", session.get("audio"))
@@ -242,7 +240,7 @@ def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:
     format_type = _choice(f"{path}.type", value.get("type", before.type), tuple(_FORMATS))
     rate = value.get("rate")
     if format_type != "audio/pcm" and rate not in (None, TELEPHONE_RATE):
-        raise _wrong(f"{path}.rate", f"{TELEPHONE_RATE} with {format_type}", rate)
+        raise wrong(f"{path}.rate", f"{TELEPHONE_RATE} with {format_type}", rate)
     if format_type != "audio/pcm" or rate is None:
         return before if format_type == before.type else _FORMATS[format_type]
     return AudioFormat(format_type, _whole(f"{path}.rate", rate, *PCM_RATES))
@@ -251,14 +249,12 @@ def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:
 def _turn_options(turns: Mapping[str, Any]) -> dict[str, OptionValue]:
     if turns["type"] == "semantic_vad":
         eagerness = turns["eagerness"]
-        silence_ms = EAGERNESS_MS[eagerness]
         return {
-            "endpoint_silence_ms": silence_ms,
+            "endpoint_silence_ms": EAGERNESS_MS[eagerness],
             "semantic_endpointing": eagerness != "low",
         }
-    low, high = _THRESHOLDS
     return {
-        "vad_threshold": min(max(turns["threshold"], low), high),
+        "vad_threshold": min(max(turns["threshold"], 0.01), 0.99),
         "vad_pad_ms": turns["prefix_padding_ms"],
         "endpoint_silence_ms": turns["silence_duration_ms"],
     }
@@ -282,43 +278,39 @@ def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -
 def _object(path: str, value: Any) -> Mapping[str, Any]:
     """Return an object, an empty one for null."""
     if value is not None and not isinstance(value, dict):
-        raise _wrong(path, "an object", value)
+        raise wrong(path, "an object", value)
     return value or {}
 
 
 def _text(path: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong(path, "a text", value)
+        raise wrong(path, "a text", value)
     return value
 
 
 def _texts(path: str, value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise _wrong(path, "a list of texts", value)
+        raise wrong(path, "a list of texts", value)
     return [_text(f"{path}[{number}]", item) for number, item in enumerate(value)]
 
 
 def _choice(path: str, value: Any, choices: Sequence[str]) -> Any:
     if value not in choices:
-        raise _wrong(path, " or ".join(choices), value)
+        raise wrong(path, " or ".join(choices), value)
     return value
 
 
 def _threshold(path: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise _wrong(path, "a number from 0 to 1", value)
+        raise wrong(path, "a number from 0 to 1", value)
     return float(value)
 
 
 def _whole(path: str, value: Any, low: int, high: int) -> int:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value != value // 1 or not low <= value <= high:
-        raise _wrong(path, f"an integer from {low} to {high}", value)
+        raise wrong(path, f"an integer from {low} to {high}", value)
     return int(value)
-
-
-def _wrong(path: str, wanted: str, sent: Any) -> ApiError:
-    return invalid(path, f"{path} takes {wanted}; sent: {sent!r:.80}")
 
 
 _TRANSCRIPTION: _Checks = {

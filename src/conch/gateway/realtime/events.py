@@ -98,7 +98,6 @@ def completed(
 
 
 def failed(item_id: str, error: ApiError) -> Event:
-    """Return the event of an item that gets no text."""
     event_type = f"{TRANSCRIPTION}.failed"
     return event(event_type, item_id=item_id, content_index=0, error=error.as_dict())
 

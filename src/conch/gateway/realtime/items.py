@@ -82,7 +82,6 @@ class Item:
 
     @property
     def is_known(self) -> bool:
-        """Whether the client has events of it."""
         return self.is_committed or self.has_begun or self.has_delta or self.shown is not None
 
     @property

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from conch.gateway.bodies import body_of, read_object
 from conch.gateway.doors import CLIENT_SECRETS
-from conch.gateway.errors import invalid
+from conch.gateway.errors import wrong
 from conch.gateway.realtime.config import SessionConfig
 from conch.gateway.realtime.events import new_id, parse_json
 from conch.gateway.state import CALLER, GATEWAY
@@ -62,10 +62,8 @@ def _lifetime_s(sent: Any, path: str) -> int:
     low, high = LIFETIMES_S
     anchor = sent.get("anchor", "created_at") if isinstance(sent, dict) else None
     if anchor != "created_at":
-        message = f"{path} takes an object with the anchor created_at; sent: {sent!r:.80}"
-        raise invalid(path, message)
+        raise wrong(path, "an object with the anchor created_at", sent)
     seconds = sent.get("seconds", DEFAULT_LIFETIME_S)
     if isinstance(seconds, bool) or not isinstance(seconds, int) or not low <= seconds <= high:
-        message = f"{path}.seconds takes an integer from {low} to {high}; sent: {seconds!r:.80}"
-        raise invalid(f"{path}.seconds", message)
+        raise wrong(f"{path}.seconds", f"an integer from {low} to {high}", seconds)
     return seconds

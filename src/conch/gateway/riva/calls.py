@@ -1,7 +1,6 @@
 """One call of a client: its key, what it sends and gets, and what the logs say of it."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -12,12 +11,12 @@ import grpc  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError
 from multidict import CIMultiDict
 
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.client.triton_grpc import LARGE_BYTES
 from conch.gateway.access import caller_with, secret_in
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
-from conch.gateway.file_answer import MAX_HEADER
+from conch.gateway.file_answer import warnings_header
 from conch.gateway.metrics import NOBODY, enter_trace, log_answer
 from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
@@ -105,14 +104,10 @@ class RpcCall:
         turn: AbstractAsyncContextManager[None] = self.gateway.reading
         if self._caller is None:
             within_s, turn = HEALTH_S, nullcontext()
-        try:
-            with self.gateway.call_of(self._caller):
-                async with timeout(2 * within_s), turn, timeout(within_s):
-                    async for message in self.requests():
-                        return message
-        except asyncio.TimeoutError:
-            raise ApiError(408, f"no request came within {within_s:g} s") from None
-        return None
+        late = ApiError(408, f"no request came within {within_s:g} s")
+        with self.gateway.call_of(self._caller):
+            async with within(2 * within_s, late), turn, within(within_s, late):
+                return await anext(self.requests(), None)
 
     def _parsed(self, data: bytes) -> Message:
         try:
@@ -128,28 +123,22 @@ class RpcCall:
         """Send a response with the request's id; raise an ApiError if the client takes nothing."""
         if self.id is not None:
             response.id.CopyFrom(self.id)
-        try:
-            async with timeout(self.gateway.config.times.send_s):
-                await self._context.write(response.SerializeToString())
-        except asyncio.TimeoutError:
-            raise ApiError(499, "the client does not read", code="cancelled") from None
+        late = ApiError(499, "the client does not read", code="cancelled")
+        async with within(self.gateway.config.times.send_s, late):
+            await self._context.write(response.SerializeToString())
 
     async def begin(self) -> None:
         """Send the head of the answer."""
         await self._context.send_initial_metadata((("x-request-id", self.request_id),))
 
     async def end(self, error: ApiError | None) -> None:
-        headers = error.headers if error else {}
-        trailers = [(name.lower(), value) for name, value in headers.items()]
-        while len(text := json.dumps(self.warnings)) > MAX_HEADER:
-            self.warnings.pop()
-        if self.warnings:
-            trailers.append(("x-conch-warnings", text))
+        headers = {**(error.headers if error else {}), **warnings_header(self.warnings)}
+        trailers = tuple((name.lower(), value) for name, value in headers.items())
         if error is None:
-            self._context.set_trailing_metadata(tuple(trailers))
+            self._context.set_trailing_metadata(trailers)
         else:
             code = getattr(grpc.StatusCode, code_of(error))
-            await self._context.abort(code, str(error)[:MAX_DETAILS], tuple(trailers))
+            await self._context.abort(code, str(error)[:MAX_DETAILS], trailers)
 
 
 Answer: TypeAlias = Callable[[RpcCall], Awaitable[None]]

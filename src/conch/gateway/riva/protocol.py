@@ -32,7 +32,6 @@ class Method:
 
 
 def message_class(name: str) -> Message:
-    """Return the class of a message, by its full name."""
     return message_factory.GetMessageClass(POOL.FindMessageTypeByName(name))
 
 

@@ -13,11 +13,11 @@ from typing import Any
 from conch.audio.encoding import wav_header
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
 from conch.client import AsyncClient
-from conch.client.aio import timeout
+from conch.client.aio import within
 from conch.gateway.errors import ApiError, invalid, overloaded
 from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.limits import check_length
-from conch.gateway.live_audio import LiveFrames, Samples
+from conch.gateway.live_audio import WAV_FORMS, LiveFrames, Samples
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
 from conch.gateway.option_fields import granted
@@ -42,8 +42,6 @@ WHOLE = 1.0
 """Stability of the text of an utterance that has ended, before its second pass."""
 DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
-_WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
-"""Format tag of WAV and bits of a sample, by encoding."""
 
 
 def speaker_tags() -> defaultdict[Any, int]:
@@ -256,7 +254,7 @@ def _file_of(audio: bytes, settings: RecognitionSettings, max_audio_s: float) ->
     if not audio:
         raise invalid("audio", "audio takes a recording; sent: 0 bytes")
     if _container_of(audio[: num_first_bytes(audio[:16])], settings) is None:
-        form = _WAV[settings.encoding or "LINEAR_PCM"]
+        form = WAV_FORMS[RAW[settings.encoding or "LINEAR_PCM"]]
         audio = wav_header(settings.sample_rate, len(audio), settings.num_channels, *form) + audio
     check_length(io.BytesIO(audio), max_audio_s, "audio")
     return audio
@@ -270,8 +268,6 @@ async def stream(call: RpcCall) -> None:
 
 
 class _StreamingRecognition:
-    """One `StreamingRecognize`."""
-
     def __init__(self, call: RpcCall) -> None:
         self._call, self._gateway = call, call.gateway
         self._requests = call.requests()
@@ -299,11 +295,9 @@ class _StreamingRecognition:
 
     async def _config(self) -> Message:
         idle_s = self._gateway.config.times.idle_s
-        try:
-            async with timeout(idle_s):
-                first = await anext(self._requests, None)
-        except asyncio.TimeoutError:
-            raise ApiError(408, f"no streaming_config came within {idle_s:g} s") from None
+        late = ApiError(408, f"no streaming_config came within {idle_s:g} s")
+        async with within(idle_s, late):
+            first = await anext(self._requests, None)
         if first is None or first.WhichOneof("streaming_request") != "streaming_config":
             content = "nothing" if first is None else first.WhichOneof("streaming_request")
             message = "the first message of a stream takes streaming_config"

@@ -3,13 +3,13 @@
 Every field is an option, or an error that names it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from conch.audio.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.client import OptionValue
 from conch.families import rewriters
-from conch.gateway.errors import invalid, named
+from conch.gateway.errors import invalid, named, wrong
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import phrase, wishes_among
 from conch.gateway.riva.protocol import ENCODINGS, Message
@@ -61,12 +61,11 @@ def settings_of(config: Message, aliases: Mapping[str, str], *, live: bool) -> R
     rate, channels = config.sample_rate_hertz, config.audio_channel_count
     if rate and not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
         takes = f"{MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz, or 0 for that of the file"
-        raise invalid("sample_rate_hertz", f"sample_rate_hertz takes {takes}; sent: {rate}")
+        raise wrong("sample_rate_hertz", takes, rate)
     most = 1 if live and encoding in RAW else MOST_CHANNELS
     if not 0 <= channels <= most:
         why = " with raw samples of a stream" if most == 1 else ""
-        message = f"audio_channel_count takes 0 to {most}{why}; sent: {channels}"
-        raise invalid("audio_channel_count", message)
+        raise wrong("audio_channel_count", f"0 to {most}{why}", channels)
     by_option = {option: (value, field) for field, option, value in _chosen(config, live=live)}
     fields = {option: field for option, (_, field) in by_option.items()}
     try:
@@ -92,37 +91,44 @@ def encoding_of(number: int) -> str:
     """Return the name of an `encoding`, empty for none; raise an ApiError for an unknown one."""
     if number not in ENCODINGS:
         known = ", ".join(f"{name} ({known})" for known, name in ENCODINGS.items())
-        raise invalid("encoding", f"encoding takes {known}; sent: {number}")
+        raise wrong("encoding", known, number)
     return ENCODINGS[number] if number else ""
 
 
-def _chosen(config: Message, *, live: bool) -> list[tuple[str, str, OptionValue]]:
-    """Return the fields that set options, with option and value."""
-    chosen: list[tuple[str, str, OptionValue]] = []
+def _chosen(config: Message, *, live: bool) -> Iterator[tuple[str, str, OptionValue]]:
+    """Yield the fields that set options, with option and value."""
     if config.language_code.strip().lower() not in ANY_LANGUAGE:
-        chosen.append(("language_code", "language", code_of(config.language_code)))
+        yield "language_code", "language", code_of(config.language_code)
     if config.max_alternatives not in (0, 1):
-        chosen.append(("max_alternatives", "nbest", config.max_alternatives))
+        yield "max_alternatives", "nbest", config.max_alternatives
     if hotwords := ",".join(_hotwords(config.speech_contexts)):
-        chosen.append(("speech_contexts", "hotwords", hotwords))
+        yield "speech_contexts", "hotwords", hotwords
     diarization = config.diarization_config
     if diarization.enable_speaker_diarization:
-        diarization_field = "diarization_config"
-        chosen.append((diarization_field, "speakers", "auto"))
+        yield "diarization_config", "speakers", "auto"
         if most := diarization.max_speaker_count:
-            chosen.append((f"{diarization_field}.max_speaker_count", "max_speakers", most))
+            yield "diarization_config.max_speaker_count", "max_speakers", most
     if config.enable_word_time_offsets or diarization.enable_speaker_diarization:
-        chosen.append(("enable_word_time_offsets", "word_timestamps", True))
+        yield "enable_word_time_offsets", "word_timestamps", True
     if config.enable_automatic_punctuation:
-        chosen.append(("enable_automatic_punctuation", "punctuate", True))
+        yield "enable_automatic_punctuation", "punctuate", True
     if not config.verbatim_transcripts and "itn" in rewriters():
-        chosen.append(("verbatim_transcripts", "itn", True))
+        yield "verbatim_transcripts", "itn", True
     if config.enable_separate_recognition_per_channel:
         field = "enable_separate_recognition_per_channel"
         if live:
             raise invalid(field, f"{field} takes false in a stream, which is mono; sent: true")
-        chosen.append((field, "channels", "split"))
-    return chosen + _endpointing(config)
+        yield field, "channels", "split"
+    sent = config.endpointing_config
+    for name, option in _ENDPOINTING.items():
+        if not sent.HasField(name):
+            continue
+        field, value = f"endpointing_config.{name}", getattr(sent, name)
+        if not option:
+            takes = ", ".join(key for key, known in _ENDPOINTING.items() if known)
+            message = f"{field} has no counterpart here: leave it out; sent: {value:g}"
+            raise invalid(field, f"{message}; endpointing_config takes {takes}")
+        yield field, option, value
 
 
 def _hotwords(contexts: Message) -> list[str]:
@@ -133,18 +139,3 @@ def _hotwords(contexts: Message) -> list[str]:
         for sent in context.phrases
         if (plain := phrase(sent))
     ]
-
-
-def _endpointing(config: Message) -> list[tuple[str, str, OptionValue]]:
-    chosen: list[tuple[str, str, OptionValue]] = []
-    sent = config.endpointing_config
-    for name, option in _ENDPOINTING.items():
-        if not sent.HasField(name):
-            continue
-        field, value = f"endpointing_config.{name}", getattr(sent, name)
-        if not option:
-            takes = ", ".join(key for key, known in _ENDPOINTING.items() if known)
-            message = f"{field} has no counterpart here: leave it out; sent: {value:g}"
-            raise invalid(field, f"{message}; endpointing_config takes {takes}")
-        chosen.append((field, option, value))
-    return chosen

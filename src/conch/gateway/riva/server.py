@@ -28,7 +28,6 @@ MESSAGE_HEAD_BYTES = 1 << 20
 
 
 async def check(call: RpcCall) -> None:
-    """Answer whether a service is ready now."""
     service = (await call.request()).service
     await call.send(call.method.response(status=_status(call.gateway, service)))
 
@@ -65,27 +64,11 @@ _ANSWERS: dict[str, Answer] = {
 }
 
 
-class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds what answers a call by its path."""
+def _handler(gateway: Gateway, method: Method) -> Any:
+    async def handle(_requests: Any, context: Any) -> None:
+        await observed(RpcCall(gateway, method, context), _ANSWERS[method.path])
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._by_path: dict[str, tuple[Method, Answer]] = {
-            method.path: (method, _ANSWERS[method.path])
-            for service in (RECOGNITION, SYNTHESIS, HEALTH)
-            for method in methods_of(service).values()
-        }
-
-    def service(self, handler_call_details: Any) -> Any:
-        known = self._by_path.get(handler_call_details.method)
-        if known is None:
-            return None  # gRPC answers UNIMPLEMENTED
-        method, answer = known
-
-        async def handle(_requests: Any, context: Any) -> None:
-            await observed(RpcCall(self._gateway, method, context), answer)
-
-        return grpc.stream_stream_rpc_method_handler(handle)
+    return grpc.stream_stream_rpc_method_handler(handle)
 
 
 @asynccontextmanager
@@ -93,7 +76,10 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
     """Serve inside the block and yield the port; raise a ServerError if it cannot be opened."""
     config = gateway.config
     server = grpc.aio.server(options=_options(config), maximum_concurrent_rpcs=MAX_CALLS)
-    server.add_generic_rpc_handlers((_Handlers(gateway),))
+    for service in (RECOGNITION, SYNTHESIS, HEALTH):
+        handlers = {name: _handler(gateway, it) for name, it in methods_of(service).items()}
+        handler = grpc.method_handlers_generic_handler(service, handlers)
+        server.add_generic_rpc_handlers((handler,))
     address = host_port(host, port)
     try:
         if credentials := _credentials(config):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from conch.audio.encoding import Encoder
 from conch.client import AsyncClient, Speech
-from conch.gateway.errors import ApiError, api_error, invalid, named
+from conch.gateway.errors import ApiError, api_error, invalid, named, wrong
 from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.protocol import Message
 from conch.gateway.riva.recognition_config import encoding_of
@@ -99,8 +99,7 @@ def _check_language(sent: str, voice: str) -> None:
     first = next(iter(shares_of(voice)))
     spoken = next(item.language for item in synthesizer_of(voice).voices if item.name == first)
     if sent and code_of(sent) not in ("auto", code_of(spoken)):
-        message = f"language_code takes {spoken} with voice {voice}; sent: {sent!r:.80}"
-        raise invalid("language_code", message)
+        raise wrong("language_code", f"{spoken} with voice {voice}", sent)
 
 
 async def synthesis_config(call: RpcCall) -> None:
@@ -120,7 +119,6 @@ async def synthesis_config(call: RpcCall) -> None:
 
 
 async def synthesize(call: RpcCall) -> None:
-    """Answer with the audio of a text, whole."""
     synthesis, parts = _SynthesisCall(call), list[Message]()
 
     async def keep(part: Message) -> None:

@@ -23,7 +23,7 @@ from wyoming.tts import (
 
 from conch import __version__
 from conch.audio.limits import check_rate
-from conch.client.aio import timeout
+from conch.client.aio import timeout, within
 from conch.families.family import Voice
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.held import held
@@ -121,12 +121,9 @@ class WyomingConnection:
 
     async def _next(self, idle_s: float | None = None) -> Event | None:
         """Return the next event, None at the end; raise an ApiError if none has come in time."""
-        try:
-            async with timeout(idle_s):
-                event = await self._events.next()
-        except asyncio.TimeoutError:
-            message = f"no event has come for {idle_s:g} s; begin again"
-            raise ApiError(408, message, code="timeout") from None
+        message = f"no event has come for {idle_s or 0:g} s; begin again"
+        async with within(idle_s, ApiError(408, message, code="timeout")):
+            event = await self._events.next()
         self._has_left = event is None
         return event
 

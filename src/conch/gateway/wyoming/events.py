@@ -13,7 +13,7 @@ from wyoming.event import Event, Eventable, async_write_event
 from conch.client.aio import timeout
 from conch.gateway.bodies import read_json
 from conch.gateway.doors import WYOMING_LISTEN
-from conch.gateway.errors import invalid
+from conch.gateway.errors import invalid, wrong
 from conch.wire.errors import InvalidRequestError
 
 MAX_EVENT_BYTES = WYOMING_LISTEN.max_message_bytes
@@ -107,9 +107,9 @@ def samples_of(audio: bytes, format: AudioFormat) -> NDArray[Any]:
     """
     width, channels = format.width, format.channels
     if width not in _SCALES:
-        raise invalid("width", f"width takes 1, 2 or 4 bytes a sample; sent: {width!r:.40}")
+        raise wrong("width", "1, 2 or 4 bytes a sample", width)
     if not 1 <= channels <= 16:
-        raise invalid("channels", f"channels takes 1 to 16; sent: {channels!r:.40}")
+        raise wrong("channels", "1 to 16", channels)
     if len(audio) % (width * channels):
         raise invalid(
             None,

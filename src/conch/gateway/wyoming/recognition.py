@@ -29,10 +29,8 @@ def parse_options(
     if settings.language:
         language = options["language"] = code_of(settings.language)
         if "model" not in options and language not in languages:
-            takes = ", ".join(languages)
-            raise OptionError(
-                f"option 'language' takes {takes} here; sent: {settings.language!r:.40}"
-            )
+            takes = f"{', '.join(languages)} here"
+            raise OptionError.of("language", takes, settings.language)
     names = _hotwords(settings.transcript_names or ())
     # They go before terms.
     wanted = [*(f"{name}:12" for name in names), *_hotwords(settings.transcript_terms or ())]
@@ -70,7 +68,6 @@ async def hear(
 
 
 async def send_text(events: Events, text: str = "", language: str | None = None) -> None:
-    """Send the text of a whole command."""
     await events.send(Transcript(text, language=language))
     await events.send(TranscriptStop())
 

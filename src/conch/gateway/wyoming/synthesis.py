@@ -10,7 +10,7 @@ from wyoming.tts import SynthesizeVoice
 
 from conch.families import voices
 from conch.gateway.doors import WYOMING_SPEAK
-from conch.gateway.errors import invalid
+from conch.gateway.errors import wrong
 from conch.gateway.state import Caller, Gateway
 from conch.gateway.voicing import counted
 from conch.gateway.wyoming.events import Events
@@ -24,10 +24,10 @@ _BYTES = 2
 def parse_options(voice: SynthesizeVoice | None, text_format: Any) -> dict[str, Any]:
     """Return the options of a `synthesize`; raise an ApiError for a wrong voice or text."""
     if text_format not in (None, "text"):
-        raise invalid("text_format", f"text_format takes text; sent: {text_format!r:.40}")
+        raise wrong("text_format", "text", text_format)
     known = voices()
     if voice and voice.name and voice.name not in known:
-        raise invalid("voice", f"voice takes {', '.join(known)}; sent: {voice.name!r:.80}")
+        raise wrong("voice", ", ".join(known), voice.name)
     name = voice.name if voice and voice.name else DEFAULT_VOICE
     return {"voice": name, "format": "pcm_s16"}
 
