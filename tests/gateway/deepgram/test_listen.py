@@ -132,6 +132,24 @@ async def test_an_error_of_the_server_is_told_before_the_close_frame() -> None:
         assert socket.code == 1011
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"query": "encoding=pcm16"},
+        {"query": "mode=streaming"},
+        {"query": "include=stats&encoding=mulaw"},
+        {"query": "", "protocols": ("conch", "openai-insecure-api-key.any")},
+    ],
+)
+async def test_conchs_own_protocol_is_known_at_its_address_of_before(
+    running: LoopGateway, settings: dict[str, Any]
+) -> None:
+    async with deepgrams(running, **settings) as socket:
+        assert (await socket.message())["type"] == "ready"
+        await socket.say("close")
+        assert (await socket.message("end"))["text"] == ""
+
+
 async def test_a_browser_offers_its_key_behind_the_scheme(running: LoopGateway) -> None:
     for scheme in ("token", "bearer"):
         async with deepgrams(running, protocols=(scheme, "KEY")) as socket:

@@ -140,6 +140,16 @@ async def test_errors_are_deepgrams(running: LoopGateway) -> None:
         assert (error["variant"], socket.code) == ("COMPONENT_FAILED", 1011)
 
 
+@pytest.mark.parametrize("query", ["format=pcm", "voice=hibari&sample_rate=16000"])
+async def test_conchs_own_protocol_is_known_at_its_address_of_before(
+    running: LoopGateway, query: str
+) -> None:
+    async with deepgrams(running, query) as socket:
+        assert (await socket.message())["type"] == "ready"
+        await socket.say("close")
+        assert (await socket.rest())[-1]["type"] == "end"
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -3,12 +3,14 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from aiohttp import web
 
 from conch.audio.encoding import wav_header
 from conch.audio.sniffing import NUM_NAMED_BYTES
+from conch.gateway import listen as conchs
 from conch.gateway.deepgram.parameters import (
     FileParameters,
     LiveParameters,
@@ -18,20 +20,24 @@ from conch.gateway.deepgram.parameters import (
     recognition_options,
 )
 from conch.gateway.deepgram.results import LiveResults, Message, file_answer
-from conch.gateway.deepgram.sockets import DeepgramSession
+from conch.gateway.deepgram.sockets import DeepgramSession, is_conchs
 from conch.gateway.doors import DEEPGRAM_FILE, DEEPGRAM_LISTEN
 from conch.gateway.errors import ApiError
 from conch.gateway.form import uploaded
 from conch.gateway.limits import check_length
 from conch.gateway.listen import ListenQuery, ListenSession
-from conch.gateway.live_audio import WAV_FORMS, check_samples
-from conch.gateway.option_fields import granted, wishes_among
+from conch.gateway.live_audio import ENCODINGS, WAV_FORMS, check_samples
+from conch.gateway.option_fields import granted, taken_options, wishes_among
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import LiveSocket, command_in, hold
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.gateway.transcriptions import transcript_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
+
+_CONCHS = {*conchs.OWN, *taken_options()} - {item.name for item in fields(LiveParameters)}
+_ENCODINGS = {*ENCODINGS} - {"mulaw", "alaw"}
+"""Names in a query, and encodings, that Conch's own protocol alone knows."""
 
 
 async def transcribe(request: web.Request) -> web.Response:
@@ -61,6 +67,8 @@ async def transcribe(request: web.Request) -> web.Response:
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
+    if is_conchs(request, _CONCHS) or request.query.get("encoding") in _ENCODINGS:
+        return await conchs.listen(request)
     asked = read(LiveParameters, [*request.query.items()])
     socket = DeepgramSession.socket(request, DEEPGRAM_LISTEN)
     options = await granted_options(asked, request.app[GATEWAY])

@@ -1,13 +1,22 @@
-"""What Deepgram's WebSockets share."""
+"""What Deepgram's WebSockets share, and how their addresses know Conch's own protocol."""
 
 from abc import abstractmethod
+from collections.abc import Collection
 
 from aiohttp import web
 
-from conch.gateway.access import KEY_SCHEMES
+from conch.gateway.access import KEY_SCHEMES, protocols_in
 from conch.gateway.deepgram.results import Message
 from conch.gateway.doors import Door
-from conch.gateway.socket_session import LiveSocket, PlainSession
+from conch.gateway.socket_session import PROTOCOL, LiveSocket, PlainSession
+
+
+def is_conchs(request: web.Request, names: Collection[str]) -> bool:
+    """Return whether a session is of Conch's own protocol, which had this address before.
+
+    It offers that subprotocol, or its query has one of the names that Deepgram does not know.
+    """
+    return PROTOCOL in protocols_in(request.headers) or not request.query.keys().isdisjoint(names)
 
 
 class DeepgramSession(PlainSession):

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from aiohttp import web
 
 import conch
 from conch.families.options import option
+from conch.gateway import speak as conchs
 from conch.gateway.bodies import body_of, read_object
 from conch.gateway.deepgram.parameters import read
 from conch.gateway.deepgram.results import Message, model_uuid
-from conch.gateway.deepgram.sockets import DeepgramSession
+from conch.gateway.deepgram.sockets import DeepgramSession, is_conchs
 from conch.gateway.doors import DEEPGRAM_SPEAK, DEEPGRAM_SPEECH
 from conch.gateway.errors import named, one_of
 from conch.gateway.models import SPEECH_MODELS
@@ -20,7 +21,7 @@ from conch.gateway.socket_session import hold
 from conch.gateway.speak import SpeakSession
 from conch.gateway.speech import SpeechAnswer, SpeechFields, check_text, text_in
 from conch.gateway.state import CALLER, GATEWAY
-from conch.gateway.voicing import Voicing
+from conch.gateway.voicing import OPTIONS, Voicing
 from conch.wire.errors import OptionError
 
 FORMATS: Mapping[str, Mapping[str, str]] = {
@@ -50,6 +51,10 @@ class SpeakParameters:
     )
     sample_rate: int = option(0, "Hz; 0 is 24000, 8000, or the voice's own", low=0, high=48_000)
     speed: float = option(1.0, "how fast", low=0.25, high=4)
+
+
+_CONCHS = {"format", *OPTIONS} - {item.name for item in fields(SpeakParameters)}
+"""Names in a query that Conch's own protocol alone knows."""
 
 
 def voicing_of(sent: Sequence[tuple[str, str]], *, live: bool) -> Voicing:
@@ -82,6 +87,8 @@ async def speak(request: web.Request) -> web.StreamResponse:
 
 
 async def speak_live(request: web.Request) -> web.StreamResponse:
+    if is_conchs(request, _CONCHS):
+        return await conchs.speak(request)
     voicing = voicing_of([*request.query.items()], live=True)
     socket = DeepgramSession.socket(request, DEEPGRAM_SPEAK)
     return await hold(request, socket, lambda client: _Session(request, socket, client, voicing))
