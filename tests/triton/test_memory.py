@@ -59,7 +59,7 @@ def test_a_component_does_not_load_the_orchestrator():
     code = (
         f"import sys; sys.path.insert(0, {str(SUPPORT)!r})\n"
         "import plain_triton; sys.modules['triton_python_backend_utils'] = plain_triton\n"
-        "import conch.triton\n"
+        "import conch.triton.models\n"
         "print([name for name in ('av', 'soxr', 'conch.recognition') if name in sys.modules])"
     )
     assert output_of(sys.executable, "-c", code).strip() == "[]"
