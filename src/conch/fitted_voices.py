@@ -106,7 +106,6 @@ class StoredVoice(msgspec.Struct, frozen=True, kw_only=True):
     start: bytes
     """Timbre of the mix, float32."""
     timbre: bytes
-    """Timbre of the voice."""
     loudness: float = 0.0
     """Root mean square of what the mix says; 0 before it has spoken."""
     gain: float = 1.0

@@ -88,14 +88,12 @@ class _Pool:
         return ours.detach()
 
     def give_back(self, end: int) -> None:
-        """Keep a decoder whose job is done, or end it."""
         os.set_blocking(end, True)
         with self._lock:
             self._idle.append(SocketEnd(end))
             del self._idle[:-MAX_IDLE]
 
     def prepare(self) -> None:
-        """Start the process that forks decoders, unless it runs."""
         with self._lock:
             self._ensure()
 
@@ -128,7 +126,6 @@ class _Pool:
             )
 
     def end(self) -> None:
-        """End all decoders; one at work ends when nobody reads from it."""
         self._idle.clear()
         self._end_process()
 

@@ -66,7 +66,6 @@ class MeanStage:
 
     calls: float
     ms: float
-    """Milliseconds; concurrent calls each count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,6 @@ class ServerBenchmark(Choice):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of every request; no report repeats them."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Request options that differ from the server's defaults."""
     metric: Metric = "auto"
 
 

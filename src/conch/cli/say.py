@@ -69,7 +69,6 @@ HEARD = "The source of the huge river is the clear spring."
 """What is spoken to hear how alike a voice sounds."""
 READ_BYTES = 65_536
 _WITHOUT = ("timestamps", "deadline_ms", "lead_ms")
-"""Options without a flag."""
 
 
 def add_parser(subparsers: Subparsers) -> None:

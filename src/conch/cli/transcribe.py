@@ -37,7 +37,6 @@ HEALED_S = 60.0
 MAX_SENDS = 3
 """Times that a file is sent to a server that cannot be reached, or is lost."""
 LOOK_S = 0.5
-"""Seconds between two checks that it is back."""
 
 SUFFIXES = {"text": "txt"}
 """Suffixes of output files, where they are not the name of the format."""
@@ -88,9 +87,7 @@ class TranscribeJob:
     options: dict[str, Any]
     jobs: int
     output: Path | None = None
-    """The output file of the only input."""
     output_dir: Path | None = None
-    """The folder with an output file for each input."""
     speaker_names: Mapping[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
@@ -196,7 +193,6 @@ def _job(args: argparse.Namespace) -> TranscribeJob:
 
 
 def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
-    """Check that each input has an output of its own."""
     if names.count(STDIN) > 1:
         raise UsageError("- (stdin) can be read only once")
     if len(names) > 1 and job.output is not None:
@@ -349,7 +345,6 @@ class Transcription:
                 return transcript
 
     async def _is_back(self, item: Input) -> bool:
-        """Wait for a server that was lost; return whether it is back."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._healed_s
         while clock() < deadline:

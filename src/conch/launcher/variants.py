@@ -201,7 +201,6 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
 
 
 def _config_of(path: Path, name: str, host: str) -> str:
-    """Return the config of `speech` for a folder of this name; the model `host` answers."""
     text = path.read_text("utf-8")
     config = parsed_config(path)
     # Triton refuses a name that is not the folder's. Most configs have none.

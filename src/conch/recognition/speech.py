@@ -32,7 +32,6 @@ def known_text(text: str) -> Callable[[], Awaitable[str]]:
 
 
 no_text = known_text("")
-"""The text before the first segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,6 @@ class Decoded:
 
 
 NOTHING_DECODED = Decoded([Hypothesis("", 0.0, 0.0)], {"": ()})
-"""The result without a recogniser."""
 
 
 def hypotheses_of(outputs: Mapping[str, TensorHandle]) -> list[Hypothesis]:

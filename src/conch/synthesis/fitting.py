@@ -52,7 +52,6 @@ ACTIONS = ("start", "get", "list", "stop", "remove")
 MOST_CONSENT_ERRORS = 0.25
 """Most errors of the recognised sentence, as a share of its words."""
 MOST_FAILURES = 10
-"""Failures in the work on a voice before it is given up."""
 WAIT_S = 5.0
 """Seconds between two looks for work that another server has left, and after a failure."""
 
@@ -244,7 +243,6 @@ class Fitting:
             return True
 
     async def _finished(self, voice: StoredVoice) -> None:
-        """Fit a voice to its end, which may be an error."""
         calls = self._runtime.live_calls(self._runtime.detached, MODE)
         try:
             return await FittingJob(voice, self._voice, calls).run()
@@ -263,7 +261,6 @@ class Fitting:
 
 
 def _end(voice: StoredVoice, error: str) -> None:
-    """Keep a voice whose work ends by an error."""
     shown = replace(voice.shown, status="failed", seconds_left=0.0, error=error)
     msgspec.structs.replace(voice, shown=shown, work=None).keep()
     voice.path.with_suffix(STOP).unlink(missing_ok=True)

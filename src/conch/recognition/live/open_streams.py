@@ -33,7 +33,6 @@ from conch.wire.result import Hypothesis, Transcript
 logger = logging.getLogger(__name__)
 
 Options = Mapping[str, Any]
-"""Options of a request by name, not checked yet."""
 
 SESSION = "session"
 """Request parameter that separates the streams of two clients with the same sequence id."""
@@ -73,7 +72,6 @@ class _Open:
     waiting_s: float = 0.0
     """Seconds of audio in chunks without an answer."""
     waiting: int = 0
-    """Number of chunks without an answer."""
     is_closed: bool = False
 
     @contextmanager
@@ -118,7 +116,6 @@ class OpenStreams:
         self._clock = clock
         self._open: dict[StreamName, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        """Tasks that free the components' state of ended streams."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:

@@ -26,7 +26,6 @@ CERTAIN_WORDS, DOUBTFUL_WORDS = 2, 3
 """Words that the second opinion must find in a gap beyond those of the text: in a certain gap, and
 in a doubtful one."""
 MAX_DEPTH = 3
-"""Largest number of cuts within each other."""
 MIN_PART_S = 0.4
 """Shortest part that is recognised by itself, in seconds."""
 MIN_HALVED_S = 8.0
@@ -62,7 +61,6 @@ class _Recovery:
         return await self.completed(segment, speech)
 
     async def completed(self, segment: Segment, speech: SpeechSegment) -> Segment:
-        """Return a recognised segment, repaired if its text leaves speech out."""
         if segment.text and not segment.words:  # not aligned, because nothing was doubtful
             return segment
         threshold, calls = self.options.vad_threshold, self.calls
