@@ -36,8 +36,6 @@ STOP = ".stop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedVoice:
-    """A voice, as clients see it."""
-
     name: str
     status: Literal["queued", "fitting", "ready", "failed"] = "queued"
     created_at: int = field(default_factory=lambda: int(time.time()))
@@ -70,7 +68,6 @@ class FittedVoice:
         return self.status in ("queued", "fitting")
 
     def as_dict(self) -> dict[str, object]:
-        """Return the fields of its JSON object."""
         return {"object": "audio.voice", "id": self.name, **asdict(self)}
 
     def to_json(self) -> str:

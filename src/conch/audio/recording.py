@@ -79,7 +79,6 @@ class SignalFaults:
         return loudest
 
     def warnings(self) -> list[str]:
-        """Return the faults, one sentence each."""
         if not self._frames:
             return []
         warnings = []

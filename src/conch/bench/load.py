@@ -50,8 +50,6 @@ class Offer:
 
 @dataclass(frozen=True)
 class Outcome(Generic[Answer]):
-    """The answer to one request, or its error message."""
-
     index: int
     latency_s: float
     answer: Answer | None

@@ -39,8 +39,6 @@ class SynthesisBenchmark(LoadBenchmark):
 
 @dataclass(frozen=True, slots=True)
 class TimedSpeech:
-    """The audio of one text as a listener gets it."""
-
     first_s: float
     late_s: float
     """Longest silence of a player that begins with the first audio."""

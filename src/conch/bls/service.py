@@ -21,8 +21,6 @@ NO_MODE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """The fields of a request besides its tensors."""
-
     model: str = ""
     outputs: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -121,7 +119,6 @@ class AccessRecord:
 
 
 def code_of(error: BaseException) -> str:
-    """Return the code that the client gets for an error."""
     if isinstance(error, TranscriptionError):
         return error.code
     if isinstance(error, asyncio.CancelledError):  # the model is being unloaded

@@ -129,7 +129,6 @@ class Sender:
             self._client = None
 
     async def transcribe(self, read: Read, options: Mapping[str, Any]) -> Answer:
-        """Return the answer for one recording."""
         self.in_flight += 1
         try:
             async with self._slots:

@@ -75,8 +75,6 @@ _COLUMNS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The recordings whose results are written together."""
-
     name: str
     sources: tuple[Source, ...]
 

@@ -27,8 +27,6 @@ _INT8_OPERATORS = {"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInte
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An input or an output of a graph."""
-
     name: str
     element_type: int
     """Number of its type, as in ONNX's `TensorProto.DataType`."""

@@ -80,8 +80,6 @@ OTHERS = """
 
 @dataclass(frozen=True, slots=True)
 class TranscribeJob:
-    """The task of one call of the command."""
-
     format: str
     num_inputs: int
     options: dict[str, Any]
@@ -98,14 +96,12 @@ class TranscribeJob:
         return self.format == "text" and not is_elsewhere and sys.stdout.isatty()
 
     def destination(self, name: str) -> Path | None:
-        """Return the output file of an input, None for stdout."""
         if self.output_dir is None:
             return self.output
         stem = Path(_title(name)).stem
         return self.output_dir / f"{stem}.{SUFFIXES.get(self.format, self.format)}"
 
     def render(self, name: str, transcript: Transcript) -> str:
-        """Return a transcript in the requested format, ready to be written."""
         if self.format == "json":
             is_for_people = self.destination(name) is None and sys.stdout.isatty()
             return to_json(transcript, indent=2 if is_for_people else None, file=name)
@@ -241,8 +237,6 @@ def _is_refused(job: TranscribeJob, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file that is being transcribed."""
-
     name: str
     audio: bytes | str
     progress: FileProgress

@@ -46,8 +46,6 @@ class PythonBackend:
 
 @dataclass(frozen=True)
 class Installation:
-    """A server's binary and where its backends come from."""
-
     tritonserver: Path
 
     python_backend: PythonBackend | None = None

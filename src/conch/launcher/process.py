@@ -111,8 +111,6 @@ def _cut(process: int, descriptor: int) -> None:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder and shared memory of one server, which must not outlive it."""
-
     name: str
     directory: Path
 

@@ -45,8 +45,6 @@ class SpeechProbs:
 
 @dataclass(frozen=True, slots=True)
 class SpeechSegment:
-    """A stretch of audio to recognise."""
-
     start: float
     """Start in the audio, in seconds."""
     waveform: Array
@@ -89,8 +87,6 @@ class SpeechSegment:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The result of decoding a segment, or a live utterance so far."""
-
     nbest: Sequence[Hypothesis]
     """Hypotheses, best first. No two have the same text."""
     words: Mapping[str, tuple[Word, ...]]

@@ -21,8 +21,6 @@ _MAX_STATES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LatticePath:
-    """A word sequence and its best path."""
-
     words: tuple[int, ...]
     """Output labels."""
     labels: tuple[int, ...]

@@ -26,8 +26,6 @@ NO_PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The position and speech of a stream after a chunk."""
-
     num_samples: int
     utterance: LiveUtterance | None
     speech: SpeechExtent

@@ -187,7 +187,6 @@ class TurnEnd:
             await asyncio.wait((self._asking,), timeout=most_s)
 
     def cancel(self) -> None:
-        """Drop the check that is under way."""
         if self._asking:
             self._asking.cancel()
 

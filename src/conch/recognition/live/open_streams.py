@@ -45,8 +45,6 @@ LEAST_S = 0.1
 
 
 class StreamName(NamedTuple):
-    """Which stream a chunk belongs to."""
-
     model: str
     """Name of the requested model; each model has its own sequence ids."""
     stream_id: int | str

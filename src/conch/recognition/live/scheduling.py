@@ -173,8 +173,6 @@ class PassQueue:
 
 @dataclass(frozen=True, slots=True)
 class SharedPasses:
-    """Queue, load and clock of the passes over all streams."""
-
     queue: PassQueue
     load: LoadMeter
     clock: Callable[[], float]
@@ -183,8 +181,6 @@ class SharedPasses:
 
 @dataclass(frozen=True, slots=True)
 class PassedStream:
-    """Options, calls and limits of the passes over one live stream."""
-
     options: RecognitionOptions
     calls: Calls
     """Calls that may outlive the request of a chunk."""

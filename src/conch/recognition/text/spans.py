@@ -33,8 +33,6 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A text after a step."""
-
     text: str
     changes: tuple[Change, ...] = ()
 
