@@ -211,7 +211,7 @@ def _start(descriptor: int) -> None:
         try:
             os.closerange(0, descriptor)
             os.closerange(descriptor + 1, descriptor + 64)
-            connection = SocketEnd(descriptor)
+            connection = SocketEnd(socket.socket(fileno=descriptor))
             _limit()
             _work(connection)
             code = 0
