@@ -29,7 +29,6 @@ MAX_CPU_S = 20
 """Seconds of CPU time that a decoder may take for its next samples."""
 SAMPLE_BYTES = 128 * 1024
 MAX_ERROR = 300
-"""Most characters of an error that is not of Conch."""
 KEPT_BYTES = 512 * 1024
 """Latest bytes of a pipe that are kept: a further container may begin among them."""
 
@@ -39,8 +38,6 @@ class _EnoughError(Exception):
 
 
 class _Source:
-    """The bytes of the process that asks."""
-
     def __init__(self, connection: SocketEnd, size: int | None, flush: Any) -> None:
         self._connection, self.size, self._flush = connection, size, flush
         self._kept, self._first = bytearray(), 0

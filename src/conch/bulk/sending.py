@@ -41,7 +41,6 @@ class Sending:
     jobs: int = 4
     timeout_s: float = 3600.0
     patience_s: float = 300.0
-    """Seconds to wait for a server that is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from conch.triton.requests import respond
 Config = TypeVar("Config")
 Component = TypeVar("Component", bound=ComponentModel)
 Args = Mapping[str, str]
-"""Triton's arguments of `initialize`."""
 
 
 class StreamComponent(ComponentModel, Protocol):

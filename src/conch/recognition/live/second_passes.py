@@ -23,8 +23,6 @@ PATIENCE_S = 10.0
 
 @dataclass(slots=True)
 class _Prepared:
-    """A second pass that was begun before its utterance has ended."""
-
     span: Span
     result: asyncio.Task[Segment]
     has_started: bool = False
