@@ -7,14 +7,9 @@ from pathlib import Path
 
 from subprocesses import output_of
 
-from conch.triton.memory import MANY_ENDED, IdleWatch, settled
+from conch.triton.memory import MANY_ENDED, IdleWatch
 
 SUPPORT = Path(__file__).parents[1] / "support"
-
-
-def test_a_component_comes_back_settled():
-    component = object()
-    assert settled(component) is component
 
 
 def test_it_runs_once_after_each_time_of_calls():

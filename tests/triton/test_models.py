@@ -3,6 +3,7 @@
 import gc
 import json
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ from plain_triton import Request
 
 from conch.bls.metrics import COMPONENT_STREAMS
 from conch.component import Outputs, Row
-from conch.triton.models import bls_model, component_model, stream_model
+from conch.component.in_flight import Reason
+from conch.triton.models import bls_model, component_model, in_flight_model, stream_model
 
 ARGS = {
     "model_config": json.dumps({"parameters": {"factor": {"string_value": "3"}}}),
@@ -38,6 +40,11 @@ class Scale:
     def close(self) -> None:
         self.is_open = False
 
+    def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
+        answer: Future[Outputs] = Future()
+        answer.set_result(self([row])[0])
+        return answer
+
 
 @pytest.mark.parametrize("made", [component_model, stream_model])
 def test_a_model_answers_by_the_component_of_its_parameters(made):
@@ -62,6 +69,32 @@ def test_a_model_with_streams_publishes_their_number_and_closes_them(monkeypatch
     assert (published, model.component.is_open) == ([4], True)
     model.finalize()
     assert not model.component.is_open
+
+
+def test_a_model_whose_rows_are_in_flight_answers_each_request_by_itself():
+    model = in_flight_model(Scale, ScaleConfig)()
+    model.initialize(ARGS)
+    request = Request({"x": np.array([[1.0]], np.float32)}, ["y"])
+    assert model.execute([request]) is None
+    assert request.sender.sent.get_nowait().arrays()["y"].tolist() == [[3.0]]
+    model.finalize()
+    assert not model.component.is_open
+
+
+@pytest.mark.parametrize("made", [component_model, stream_model, in_flight_model])
+def test_what_loading_has_freed_is_given_back(made, monkeypatch):
+    there = []
+    monkeypatch.setattr("conch.triton.models.trim", lambda: there.append("trimmed"))
+
+    def loaded(config: ScaleConfig) -> Scale:
+        there.append("loaded")
+        return Scale(config)
+
+    model = made(loaded, ScaleConfig)()
+    model.initialize(ARGS)
+    assert there == ["loaded", "trimmed"]
+    if made is not component_model:
+        model.finalize()
 
 
 def test_what_was_loaded_is_frozen_if_asked_for():

@@ -8,9 +8,6 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
-
-Loaded = TypeVar("Loaded")
 
 IDLE_S = 10.0
 """Seconds without a call after which a process gives back what it has freed. Each return costs the
@@ -63,9 +60,3 @@ class IdleWatch:
 
 
 watch = IdleWatch(trim, IDLE_S)
-
-
-def settled(component: Loaded) -> Loaded:
-    """Return a component after giving back the memory that its loading freed."""
-    trim()
-    return component

@@ -6,11 +6,12 @@ from typing import Any, Protocol, TypeVar
 
 from conch.component import ComponentModel
 from conch.component.parameters import read_parameters
-from conch.triton.memory import settled
+from conch.triton.in_flight import Starting, finish, start
+from conch.triton.memory import trim
 from conch.triton.requests import respond
 
 Config = TypeVar("Config")
-Component = TypeVar("Component", bound=ComponentModel)
+Made = TypeVar("Made")
 Args = Mapping[str, str]
 
 
@@ -39,7 +40,7 @@ def component_model(
 
     class TritonPythonModel:
         def initialize(self, args: Args) -> None:
-            self.component = _loaded(make(read_parameters(config, args)), is_frozen=is_frozen)
+            self.component = _loaded(make, config, args, is_frozen=is_frozen)
 
         def execute(self, requests: list[Any]) -> list[Any]:
             return respond(requests, self.component)
@@ -55,7 +56,7 @@ def stream_model(
 
     class TritonPythonModel:
         def initialize(self, args: Args) -> None:
-            self.component = _loaded(make(read_parameters(config, args)), is_frozen=is_frozen)
+            self.component = _loaded(make, config, args, is_frozen=is_frozen)
             self.publisher = publish_streams(args, self.component)
 
         def execute(self, requests: list[Any]) -> list[Any]:
@@ -64,6 +65,22 @@ def stream_model(
         def finalize(self) -> None:
             self.publisher.close()
             self.component.close()
+
+    return TritonPythonModel
+
+
+def in_flight_model(make: Callable[[Config], Starting], config: type[Config]) -> type[Any]:
+    """Return the model of a component whose rows are in flight together."""
+
+    class TritonPythonModel:
+        def initialize(self, args: Args) -> None:
+            self.component = _loaded(make, config, args)
+
+        def execute(self, requests: list[Any]) -> None:
+            start(requests, self.component)
+
+        def finalize(self) -> None:
+            finish(self.component)
 
     return TritonPythonModel
 
@@ -85,8 +102,12 @@ def bls_model(make: Callable[[Config, Args], Point], config: type[Config]) -> ty
     return TritonPythonModel
 
 
-def _loaded(component: Component, *, is_frozen: bool) -> Component:
-    settled(component)
+def _loaded(
+    make: Callable[[Config], Made], config: type[Config], args: Args, *, is_frozen: bool = False
+) -> Made:
+    """Return a component after giving back the memory that only its loading took."""
+    component = make(read_parameters(config, args))
+    trim()
     if is_frozen:
         gc.freeze()
     return component
