@@ -32,7 +32,6 @@ which kubectl 1.27 has; Debian 12 has kubectl 1.20."""
 
 
 def folders() -> list[Path]:
-    """Return the base and the overlays."""
     return [ROOT / "base", *sorted((ROOT / "overlays").iterdir())]
 
 
@@ -54,11 +53,7 @@ def kustomize_version(program: str) -> int:
 
 
 def built(folder: Path, command: list[str]) -> list[Any]:
-    """Return the manifests that a command makes of a folder.
-
-    Raises:
-        SystemExit: the folder cannot be built.
-    """
+    """Return the manifests that a command makes of a folder."""
     done = subprocess.run([*command, str(folder)], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{folder.relative_to(ROOT)}: {done.stderr.strip()}")
@@ -91,7 +86,6 @@ def problems(manifest: Any) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print what is wrong, and return the exit code."""
     command = builder()
     if command is None:
         print("conch: no kubectl 1.27 or kustomize 5 here: overlays are checked without patches")

@@ -59,7 +59,6 @@ def documents() -> list[Path]:
 
 
 def main() -> int:
-    """Print what is wrong; return the exit code."""
     wrong = [
         f"{path.relative_to(ROOT)}: {why}" for path in documents() for why in broken_links(path)
     ]

@@ -30,8 +30,6 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A row of a table of metrics."""
-
     name: str
     type: str
     """`counter`, `gauge` or `histogram`."""
@@ -73,11 +71,7 @@ def questions(document: str) -> list[tuple[str, str]]:
 
 
 def panel_of(metric: Metric) -> Panel:
-    """Return the panel of a metric: rates of a counter, values of a gauge, quantiles.
-
-    Raises:
-        ValueError: there is no such type.
-    """
+    """Return the panel of a metric: rates of a counter, values of a gauge, quantiles."""
     legend = " ".join(f"{{{{{label}}}}}" for label in metric.labels)
     seconds = "_seconds" in metric.name
     title = metric.name.removeprefix("conch_").removesuffix("_total").replace("_", " ")
@@ -139,7 +133,6 @@ def dashboard(operating: str, gateway: str) -> Json:
 
 
 def queries_of(shown: Json) -> list[str]:
-    """Return the queries of a dashboard, in their order."""
     return [target["expr"] for panel in shown["panels"] for target in panel.get("targets", ())]
 
 
@@ -150,7 +143,6 @@ def named(query: str) -> set[str]:
 
 
 def as_text(shown: Json) -> str:
-    """Return a dashboard as its file has it."""
     return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -61,16 +61,11 @@ Json = dict[str, Any]
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
     print(f"image-test: {text}", flush=True)
 
 
 def run(*command: str | Path) -> str:
-    """Run a program and return what it prints.
-
-    Raises:
-        SystemExit: it fails; its own errors were shown.
-    """
+    """Run a program and return what it prints; a failure, whose errors were shown, ends this."""
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"image-test: {' '.join(map(str, command[:4]))} … failed")
@@ -79,11 +74,7 @@ def run(*command: str | Path) -> str:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> float:
-    """Wait for a condition and return how many seconds it took.
-
-    Raises:
-        AssertionError: it did not come in time.
-    """
+    """Wait for a condition and return how many seconds it took."""
     begun = time.monotonic()
     while not condition():
         assert time.monotonic() - begun < seconds, f"{what}: not within {seconds:g} s"
@@ -160,11 +151,9 @@ class Store:
         return works
 
     def buildah(self, *arguments: str | Path) -> str:
-        """Run buildah in the store and return what it prints."""
         return run(*self.command, *arguments)
 
     def has(self, image: str) -> bool:
-        """Return whether an image is in the store."""
         inspect = [*self.command, "inspect", "--type", "image", image]
         return subprocess.run(inspect, capture_output=True).returncode == 0
 
@@ -249,7 +238,6 @@ class Container:
     """Process 1 of the container, by its number outside."""
 
     def start(self) -> None:
-        """Start it."""
         self.first = 0
         environment = self._variables()
         inside = [
@@ -289,11 +277,7 @@ class Container:
         return dict(item.split("=", 1) for item in self.config["Env"]) | dict(self.variables)
 
     def healthy(self) -> bool:
-        """Run the image's health check.
-
-        Raises:
-            AssertionError: the container has ended.
-        """
+        """Run the image's health check; it fails once the container has ended."""
         assert self.process is not None
         assert self.process.poll() is None, f"it has ended with {self.process.returncode}"
         form, *command = self.config["Healthcheck"]["Test"]
@@ -344,7 +328,6 @@ class Container:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
-        """Kill what is left."""
         if self.process is not None and self.process.poll() is None:
             # Process 1, and by it all others: --die-with-parent is void once the user has changed.
             if self.first:
@@ -362,7 +345,6 @@ def transcription(container: Container, file: Path, *more: str) -> list[str]:
 
 
 def with_key() -> list[str]:
-    """Return the arguments of curl with the key."""
     return ["--header", f"Authorization: Bearer {KEY}"]
 
 
@@ -468,12 +450,11 @@ def started(container: Container) -> str:
 
 
 def size_of(folder: Path) -> float:
-    """Return the bytes in a folder, in MB."""
+    """Return the size of a folder, in MB."""
     return int(run("du", "-sxb", folder).split()[0]) / 1e6
 
 
 def check(store: Store, work: Path) -> None:
-    """Run the image and check it."""
     description = store.inspect()
     config = description["config"]
     with store.mounted() as root:
@@ -508,11 +489,6 @@ def check(store: Store, work: Path) -> None:
 
 
 def main() -> None:
-    """Build and check.
-
-    Raises:
-        SystemExit: a program is missing, or this is not root.
-    """
     parser = argparse.ArgumentParser(description="Build the CPU image, run it, report.")
     parser.add_argument("--base", default="", help="base image (default: Debian 12, slim)")
     parser.add_argument(

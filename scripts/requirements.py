@@ -21,16 +21,9 @@ def requirements(
     optional: Mapping[str, Sequence[str]],
     without: Collection[str] = (),
 ) -> list[str]:
-    """Return the requirements of Conch and of its extras, each once.
+    """Return the requirements of Conch and of `extras`, each once.
 
-    Args:
-        extras: that are installed; those that they name in turn are, too.
-        dependencies: of Conch without an extra.
-        optional: requirements by extra.
-        without: packages to leave out.
-
-    Raises:
-        SystemExit: there is no such extra, or nothing to leave out.
+    The extras that these name in turn count too. `optional` has the requirements by extra.
     """
     lines = list(dependencies)
     todo = list(extras)
@@ -53,14 +46,12 @@ def requirements(
 
 
 def name_of(requirement: str) -> str:
-    """Return the package that a requirement names."""
     match = re.match(r"[\w.-]+", requirement)
     assert match is not None, requirement
     return match[0]
 
 
 def main() -> None:
-    """Print them."""
     parser = argparse.ArgumentParser(description="The packages of an extra of Conch.")
     parser.add_argument("extras", nargs="+", metavar="EXTRA")
     parser.add_argument("--without", nargs="+", default=[], metavar="PACKAGE")

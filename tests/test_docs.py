@@ -26,12 +26,12 @@ def test_a_generated_table_is_that_of_the_code(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bounds_table", "limits_table"])
 def test_every_limit_has_its_test(name: str) -> None:
-    limits = script(name).all_limits()
-    assert len(limits) > 30
-    for item in limits:
-        file, _, function = item.test.partition("::")
+    tests = script(name).all_tests()
+    assert len(tests) > 30
+    for test in tests:
+        file, _, function = test.partition("::")
         text = (ROOT / file).read_text(encoding="utf-8")
-        assert f"\ndef {function}(" in text or f"\nasync def {function}(" in text, item.test
+        assert f"\ndef {function}(" in text or f"\nasync def {function}(" in text, test
 
 
 def test_every_parameter_of_every_model_has_its_row_and_a_meaning() -> None:

@@ -199,7 +199,7 @@ def test_a_repository_holds_models_alone(folder):
 def config_class(path: Path) -> type:
     """The dataclass that a model.py reads its parameters into."""
     source = (path.parent / "1" / "model.py").read_text()
-    (name,) = re.findall(r"read_parameters\((\w+), args\)", source)
+    (name,) = {*re.findall(r"\b\w+Config\b", source)}
     names = rf"(?:\([^)]*|[^\n]*)\b{name}\b"
     (module,) = re.findall(rf"^from (\S+) import {names}", source, flags=re.M)
     return getattr(importlib.import_module(module), name)

@@ -26,7 +26,6 @@ speaks with fitted voices."""
 CONSENT_VARIABLE = "CONCH_VOICE_CONSENT"
 """Environment variable of `tritonserver`: the sentence that a person must speak; empty for none."""
 NAME = re.compile(r"\w(?:[\w .'-]{0,58}[\w.])?")
-"""Names of fitted voices."""
 TAKES_NAME = "takes 1 to 60 letters, digits, spaces and any of . ' - _"
 LEAST_MINUTES, MOST_MINUTES, MINUTES = 1, 120, 10
 """Of the work on a voice; the last is the default."""
@@ -36,8 +35,6 @@ STOP = ".stop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedVoice:
-    """A voice, as clients see it."""
-
     name: str
     status: Literal["queued", "fitting", "ready", "failed"] = "queued"
     created_at: int = field(default_factory=lambda: int(time.time()))
@@ -70,7 +67,6 @@ class FittedVoice:
         return self.status in ("queued", "fitting")
 
     def as_dict(self) -> dict[str, object]:
-        """Return the fields of its JSON object."""
         return {"object": "audio.voice", "id": self.name, **asdict(self)}
 
     def to_json(self) -> str:
@@ -106,7 +102,6 @@ class StoredVoice(msgspec.Struct, frozen=True, kw_only=True):
     start: bytes
     """Timbre of the mix, float32."""
     timbre: bytes
-    """Timbre of the voice."""
     loudness: float = 0.0
     """Root mean square of what the mix says; 0 before it has spoken."""
     gain: float = 1.0

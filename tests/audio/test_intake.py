@@ -534,7 +534,7 @@ def test_a_decoder_that_crashes_is_an_error_of_one_file(speech):
 
 
 def test_a_decoder_that_hangs_is_an_error(speech, monkeypatch):
-    monkeypatch.setattr(intake, "_SILENT", struct.pack("ll", 1, 0))
+    monkeypatch.setattr(intake, "SILENT_S", 1)
     hung, pid = begun(muxed(np.tile(speech, 20), RATE, "flac", "flac"))
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(AudioError, match="cannot be decoded: its decoder crashed, or took too"):

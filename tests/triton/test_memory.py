@@ -7,14 +7,9 @@ from pathlib import Path
 
 from subprocesses import output_of
 
-from conch.triton.memory import MANY_ENDED, IdleWatch, settled
+from conch.triton.memory import MANY_ENDED, IdleWatch
 
 SUPPORT = Path(__file__).parents[1] / "support"
-
-
-def test_a_component_comes_back_settled():
-    component = object()
-    assert settled(component) is component
 
 
 def test_it_runs_once_after_each_time_of_calls():
@@ -59,7 +54,7 @@ def test_a_component_does_not_load_the_orchestrator():
     code = (
         f"import sys; sys.path.insert(0, {str(SUPPORT)!r})\n"
         "import plain_triton; sys.modules['triton_python_backend_utils'] = plain_triton\n"
-        "import conch.triton\n"
+        "import conch.triton.models\n"
         "print([name for name in ('av', 'soxr', 'conch.recognition') if name in sys.modules])"
     )
     assert output_of(sys.executable, "-c", code).strip() == "[]"

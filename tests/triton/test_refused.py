@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plain_triton import InferenceRequest, InferenceResponse, Request, UnreadableTensor
 
-from conch.triton import respond
+from conch.triton.requests import respond
 
 KEY = "a-key-of-this-server"
 

@@ -8,8 +8,7 @@ from plain_triton import Request, Tensor, TritonError, UnreadableTensor
 
 from conch.component import Row
 from conch.launcher.logs import LogParser
-from conch.triton import respond
-from conch.triton.requests import triton_error
+from conch.triton.requests import respond, triton_error
 from conch.wire.errors import (
     AudioError,
     ComponentError,

@@ -1,22 +1,11 @@
-from typing import Any
+"""The public entry point of fitting: recordings in, a voice out."""
 
 from conch.families import traits
 from conch.synthesis import Fitting, FittingConfig
-from conch.triton import read_parameters
 from conch.triton.entry_point import EntryPoint
+from conch.triton.models import bls_model
 
-
-class TritonPythonModel:
-    """The public entry point of fitting: recordings in, a voice out."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        config = read_parameters(FittingConfig, args)
-        # Without entry points, whose calls wait for the requests of others.
-        self.entry_point = EntryPoint(Fitting, config, traits(), args)
-
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            self.entry_point.start(request)
-
-    def finalize(self) -> None:
-        self.entry_point.close()
+# Without entry points, whose calls wait for the requests of others.
+TritonPythonModel = bls_model(
+    lambda config, args: EntryPoint(Fitting, config, traits(), args), FittingConfig
+)

@@ -1,20 +1,9 @@
-from typing import Any
+"""The public entry point: speech in, transcript out; each request picks its own path."""
 
 from conch.recognition import Recognition, RecognitionConfig, own_components
-from conch.triton import read_parameters
 from conch.triton.entry_point import EntryPoint
+from conch.triton.models import bls_model
 
-
-class TritonPythonModel:
-    """The public entry point: speech in, transcript out; each request picks its own path."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        config = read_parameters(RecognitionConfig, args)
-        self.entry_point = EntryPoint(Recognition, config, own_components(), args)
-
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            self.entry_point.start(request)
-
-    def finalize(self) -> None:
-        self.entry_point.close()
+TritonPythonModel = bls_model(
+    lambda config, args: EntryPoint(Recognition, config, own_components(), args), RecognitionConfig
+)

@@ -1,22 +1,10 @@
-from typing import Any
+"""The speech model under the decoupled policy: one response per segment, at once.
+
+The process of `speech` answers, so that both share limits and order.
+"""
 
 from conch.bls.relay import RelayConfig
-from conch.triton import read_parameters
+from conch.triton.models import bls_model
 from conch.triton.relay_point import RelayPoint
 
-
-class TritonPythonModel:
-    """The speech model under the decoupled policy: one response per segment, at once.
-
-    The process of `speech` answers, so that both share limits and order.
-    """
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.relay_point = RelayPoint(read_parameters(RelayConfig, args), args)
-
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            self.relay_point.start(request)
-
-    def finalize(self) -> None:
-        self.relay_point.close()
+TritonPythonModel = bls_model(RelayPoint, RelayConfig)

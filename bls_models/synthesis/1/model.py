@@ -1,21 +1,10 @@
-from typing import Any
+"""The public entry point of speech: text in, audio out."""
 
 from conch.bls.config import own_components
 from conch.synthesis import Synthesis, SynthesisConfig
-from conch.triton import read_parameters
 from conch.triton.entry_point import EntryPoint
+from conch.triton.models import bls_model
 
-
-class TritonPythonModel:
-    """The public entry point of speech: text in, audio out."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        config = read_parameters(SynthesisConfig, args)
-        self.entry_point = EntryPoint(Synthesis, config, own_components(), args)
-
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            self.entry_point.start(request)
-
-    def finalize(self) -> None:
-        self.entry_point.close()
+TritonPythonModel = bls_model(
+    lambda config, args: EntryPoint(Synthesis, config, own_components(), args), SynthesisConfig
+)

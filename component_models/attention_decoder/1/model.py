@@ -1,14 +1,6 @@
-from typing import Any
+"""Hidden states to n-best texts, or to the times of a text's words."""
 
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """Hidden states to n-best texts, or to the times of a text's words."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(WhisperDecoder(read_parameters(WhisperDecoderConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(WhisperDecoder, WhisperDecoderConfig)

@@ -1,14 +1,6 @@
-from typing import Any
+"""A segment's waveform to hidden states."""
 
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """A segment's waveform to hidden states."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(WhisperEncoder(read_parameters(WhisperEncoderConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(WhisperEncoder, WhisperEncoderConfig)

@@ -1,14 +1,6 @@
-from typing import Any
+"""Has the speaker finished?"""
 
 from conch.families.turns.model import EndOfTurnComponent, TurnsConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """Has the speaker finished?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(EndOfTurnComponent(read_parameters(TurnsConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(EndOfTurnComponent, TurnsConfig)

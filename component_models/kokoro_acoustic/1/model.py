@@ -1,14 +1,6 @@
-from typing import Any
+"""What does the voice do, and when?"""
 
 from conch.families.kokoro.components import KokoroAcoustic, KokoroConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """What does the voice do, and when?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(KokoroAcoustic(read_parameters(KokoroConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(KokoroAcoustic, KokoroConfig)

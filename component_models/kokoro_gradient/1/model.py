@@ -1,14 +1,6 @@
-from typing import Any
+"""How does a voice sound more like a recording?"""
 
 from conch.families.kokoro.gradient import GradientConfig, KokoroGradient
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """How does a voice sound more like a recording?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(KokoroGradient(read_parameters(GradientConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(KokoroGradient, GradientConfig)

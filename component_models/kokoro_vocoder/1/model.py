@@ -1,14 +1,6 @@
-from typing import Any
+"""What does it sound like?"""
 
 from conch.families.kokoro.components import KokoroConfig, KokoroVocoder
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """What does it sound like?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(KokoroVocoder(read_parameters(KokoroConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(KokoroVocoder, KokoroConfig)

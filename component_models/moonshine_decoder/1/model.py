@@ -1,17 +1,6 @@
-from typing import Any
+"""Hidden states to n-best texts, or to the times of a text's words."""
 
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.triton import finish, read_parameters, settled, start
+from conch.triton.models import in_flight_model
 
-
-class TritonPythonModel:
-    """Hidden states to n-best texts, or to the times of a text's words."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(DecoderComponent(read_parameters(MoonshineDecoderConfig, args)))
-
-    def execute(self, requests: list[Any]) -> None:
-        start(requests, self.component)
-
-    def finalize(self) -> None:
-        finish(self.component)
+TritonPythonModel = in_flight_model(DecoderComponent, MoonshineDecoderConfig)

@@ -1,14 +1,6 @@
-from typing import Any
+"""How probable texts are as language, after what was said before."""
 
 from conch.families.smollm2.model import NeuralRescorer, NeuralRescorerConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """How probable texts are as language, after what was said before."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(NeuralRescorer(read_parameters(NeuralRescorerConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(NeuralRescorer, NeuralRescorerConfig)

@@ -1,15 +1,7 @@
-from typing import Any
+"""A segment's waveform to the text of a Paraformer."""
 
 from conch.families.funasr.paraformer import ParaformerComponent
 from conch.families.search.graphs import DecoderConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """A segment's waveform to the text of a Paraformer."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(ParaformerComponent(read_parameters(DecoderConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(ParaformerComponent, DecoderConfig)

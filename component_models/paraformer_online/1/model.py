@@ -1,15 +1,7 @@
-from typing import Any
+"""A segment's waveform to the text of an online Paraformer."""
 
 from conch.families.funasr.online import OnlineParaformerComponent
 from conch.families.search.graphs import DecoderConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """A segment's waveform to the text of an online Paraformer."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(OnlineParaformerComponent(read_parameters(DecoderConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(OnlineParaformerComponent, DecoderConfig)

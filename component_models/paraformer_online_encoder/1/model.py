@@ -1,21 +1,7 @@
-from typing import Any
+"""A stream's samples, piece by piece, to the units of an online Paraformer."""
 
 from conch.families.funasr.online import OnlineEncoder
 from conch.families.search.graphs import LiveConfig
-from conch.triton import read_parameters, respond, settled
-from conch.triton.metrics import publish_streams
+from conch.triton.models import stream_model
 
-
-class TritonPythonModel:
-    """A stream's samples, piece by piece, to the units of an online Paraformer."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(OnlineEncoder(read_parameters(LiveConfig, args)))
-        self.publisher = publish_streams(args, self.component)
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
-
-    def finalize(self) -> None:
-        self.publisher.close()
-        self.component.close()
+TritonPythonModel = stream_model(OnlineEncoder, LiveConfig)

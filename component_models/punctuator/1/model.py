@@ -1,15 +1,7 @@
-from typing import Any
+"""Punctuation and capitals for texts that have none."""
 
 from conch.families.punctuation.model import PunctuatorConfig
 from conch.families.punctuation.punctuator import Punctuator
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """Punctuation and capitals for texts that have none."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(Punctuator(read_parameters(PunctuatorConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(Punctuator, PunctuatorConfig)

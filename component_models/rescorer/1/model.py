@@ -1,15 +1,7 @@
-from typing import Any
+"""How probable texts are as language."""
 
 from conch.decoding.ngram.model import LanguageModelConfig
 from conch.families.ngram.rescorer import Rescorer
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """How probable texts are as language."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(Rescorer(read_parameters(LanguageModelConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(Rescorer, LanguageModelConfig)

@@ -1,15 +1,7 @@
-from typing import Any
+"""Who speaks when, among the speakers of each window?"""
 
 from conch.component.parameters import NiceConfig
 from conch.families.speakers.components import SegmentationComponent
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """Who speaks when, among the speakers of each window?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(SegmentationComponent(read_parameters(NiceConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(SegmentationComponent, NiceConfig)

@@ -1,14 +1,6 @@
-from typing import Any
+"""What sounds does a sentence have?"""
 
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """What sounds does a sentence have?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(FrontEnd(read_parameters(FrontEndConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(FrontEnd, FrontEndConfig)

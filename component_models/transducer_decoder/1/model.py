@@ -1,14 +1,6 @@
-from typing import Any
+"""The frames of a transducer to text."""
 
 from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """The frames of a transducer to text."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(TransducerDecoder(read_parameters(TransducerDecoderConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(TransducerDecoder, TransducerDecoderConfig)

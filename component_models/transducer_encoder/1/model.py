@@ -1,15 +1,7 @@
-from typing import Any
+"""A segment's waveform to the frames of a transducer."""
 
 from conch.families.search.graphs import RecordingsConfig
 from conch.families.transducer.networks import TransducerEncoder
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """A segment's waveform to the frames of a transducer."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(TransducerEncoder(read_parameters(RecordingsConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(TransducerEncoder, RecordingsConfig)

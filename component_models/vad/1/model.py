@@ -1,14 +1,6 @@
-from typing import Any
+"""Where is speech?"""
 
 from conch.families.silero.vad import SileroConfig, SileroVad
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """Where is speech?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(SileroVad(read_parameters(SileroConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(SileroVad, SileroConfig)

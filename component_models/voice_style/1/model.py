@@ -1,14 +1,6 @@
-from typing import Any
+"""Which voice is like this one?"""
 
 from conch.families.kokoro.likeness import VoiceStyle, VoiceStyleConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """Which voice is like this one?"""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(VoiceStyle(read_parameters(VoiceStyleConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(VoiceStyle, VoiceStyleConfig)

@@ -1,15 +1,7 @@
-from typing import Any
+"""A segment's waveform to the frames of a WeNet model."""
 
 from conch.families.search.graphs import RecordingsConfig
 from conch.families.wenet.networks import WenetEncoder
-from conch.triton import read_parameters, respond, settled
+from conch.triton.models import component_model
 
-
-class TritonPythonModel:
-    """A segment's waveform to the frames of a WeNet model."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(WenetEncoder(read_parameters(RecordingsConfig, args)))
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+TritonPythonModel = component_model(WenetEncoder, RecordingsConfig)

@@ -1,23 +1,10 @@
-from typing import Any
+"""A stream's frames, chunk by chunk, to the text so far."""
 
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.search.graphs import LiveDecoderConfig
 from conch.families.wenet.decoder import WenetDecoder
-from conch.triton import read_parameters, respond, settled
-from conch.triton.metrics import publish_streams
+from conch.triton.models import stream_model
 
-
-class TritonPythonModel:
-    """A stream's frames, chunk by chunk, to the text so far."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        config = read_parameters(LiveDecoderConfig, args)
-        self.component = settled(StreamingDecoder(WenetDecoder(config), config.stream_ttl_s))
-        self.publisher = publish_streams(args, self.component)
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
-
-    def finalize(self) -> None:
-        self.publisher.close()
-        self.component.close()
+TritonPythonModel = stream_model(
+    lambda config: StreamingDecoder(WenetDecoder(config), config.stream_ttl_s), LiveDecoderConfig
+)

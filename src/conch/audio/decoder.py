@@ -73,13 +73,11 @@ STARTS = {
 }
 """How a further file begins where FFmpeg would take it for a part of the first, or skip it."""
 START_BYTES = 19
-"""Most bytes of a match of STARTS."""
 _LATER_ELEMENTS = (b"\x1c\x53\xbb\x6b", b"\x12\x54\xc3\x67", b"\x11\x4d\x9b\x74")
 """First bytes of what may follow the last cluster of a webm: its index, tags, and places."""
 FILE_BUFFER, PIPE_BUFFER = 64 * 1024, 4096
 """Bytes that FFmpeg reads at a time; of a pipe also to detect the codecs, without long delay."""
 SILENT_SAMPLES = 4096
-"""Samples of silence that are written at once."""
 ITEM_BYTES = {"u8": 1, "s16": 2, "s32": 4, "flt": 4, "dbl": 8}
 """Bytes of a sample, by FFmpeg's names of the types."""
 
@@ -181,7 +179,6 @@ class Decoding:
             self._sink.write(piece)
 
     def _tell_left(self, piece: "_Piece") -> None:
-        """Warn of bytes behind the last piece."""
         left, is_tag = piece.left()
         said = f"{left} bytes behind the audio are left out: they are no audio"
         if self._is_file and not is_tag:
@@ -220,14 +217,12 @@ class _Form:
             yield self._bytes(piece)
 
     def rest(self) -> Iterator[memoryview]:
-        """Yield what the resampler still has."""
         resampler, self._resampler, self._taken = self._resampler, None, ()
         if resampler is not None:
             for piece in resampler.resample(None):
                 yield self._bytes(piece)
 
     def silence(self, samples: int) -> Iterator[bytes]:
-        """Yield samples of silence, of all channels."""
         silent = b"\x80" if self.sample_type == "u8" else b"\0"
         frame = self._layout.nb_channels * ITEM_BYTES[self.sample_type]
         for start in range(0, samples, SILENT_SAMPLES):
@@ -500,7 +495,6 @@ class _Piece:
         return num_left, is_tag
 
     def stated_length_s(self) -> float | None:
-        """Return the length in seconds by the header; None if it states none."""
         duration, name = self._opened.duration, self._opened.format.name
         if duration is None or self._size is None:
             return None

@@ -20,7 +20,6 @@ CONTENT_TYPES = {
     "flac": "audio/flac",
     "aac": "audio/aac",
 }
-"""Media types of the formats."""
 G711_TYPES = {
     "mulaw": "audio/mulaw",
     "alaw": "audio/alaw",
@@ -129,7 +128,6 @@ class Encoder:
         return self._taken()
 
     def _taken(self) -> bytes:
-        """Return the bytes that were written since the last call."""
         data = self._sink.getvalue()
         self._sink.seek(0)
         self._sink.truncate()

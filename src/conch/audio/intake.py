@@ -44,7 +44,6 @@ SILENT_S = 60.0
 """Seconds for which a decoder may say nothing: three times the CPU time that it may take."""
 _PROGRAM = "import sys; sys.path[:] = {}; from conch.audio.worker import main; main()"
 """With our own path, as variables and the user's packages are left out."""
-_SILENT = struct.pack("ll", int(SILENT_S), 0)
 PASSED_ON = ("LD_LIBRARY_PATH", "PATH")
 """Variables of the environment that a decoder gets: it needs no key."""
 Bytes: TypeAlias = Callable[[int, int], bytes]
@@ -70,32 +69,27 @@ class _Pool:
         self._control: socket.socket | None = None
         self._idle: list[SocketEnd] = []
 
-    def take(self) -> int:
+    def take(self) -> SocketEnd:
         """Return our end of the connection with a decoder that has nothing to do."""
         with self._lock:
             while self._idle:
-                end = self._idle.pop().take()
+                idle = self._idle.pop()
                 poll = select.poll()
-                poll.register(end, select.POLLIN)
-                if not poll.poll(0):
-                    return end
-                os.close(end)  # nobody is at the other end
+                poll.register(idle.socket, select.POLLIN)
+                if not poll.poll(0):  # else nobody is at the other end
+                    return idle
             ours, theirs = socket.socketpair()
             with theirs:
                 self._fork(theirs.fileno())
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            ours.setsockopt(socket.SOL_SOCKET, option, _SILENT)
-        return ours.detach()
+        return SocketEnd(ours)
 
-    def give_back(self, end: int) -> None:
-        """Keep a decoder whose job is done, or end it."""
-        os.set_blocking(end, True)
+    def give_back(self, decoder: SocketEnd) -> None:
+        """Keep a decoder that has said its last word: it may do other jobs."""
         with self._lock:
-            self._idle.append(SocketEnd(end))
+            self._idle.append(decoder.taken())
             del self._idle[:-MAX_IDLE]
 
     def prepare(self) -> None:
-        """Start the process that forks decoders, unless it runs."""
         with self._lock:
             self._ensure()
 
@@ -128,7 +122,6 @@ class _Pool:
             )
 
     def end(self) -> None:
-        """End all decoders; one at work ends when nobody reads from it."""
         self._idle.clear()
         self._end_process()
 
@@ -148,41 +141,28 @@ class _Pool:
 
 
 _POOL = _Pool()
-prepare = _POOL.prepare
+prepare, give_back = _POOL.prepare, _POOL.give_back
 atexit.register(_POOL.end)
 os.register_at_fork(after_in_child=_POOL.forget)
 
 
-class DecoderProcess(SocketEnd):
-    """The connection with a decoder at work on one job."""
+def decoder_at_work(
+    name: str, size: int | None, container: str | None, *, only_form: bool = False
+) -> SocketEnd:
+    """Return the connection with a decoder that has a job, or raise an OverloadedError.
 
-    def __init__(
-        self, name: str, size: int | None, container: str | None, *, only_form: bool = False
-    ) -> None:
-        """Give it the job; raise an OverloadedError if no decoder can be started.
-
-        Args:
-            name: Name of the audio in errors.
-            size: Bytes of a file; None for a pipe.
-            container: FFmpeg's name of the format; None to detect it.
-            only_form: Whether the decoder ends once it has sent the form of the samples.
-        """
-        try:
-            super().__init__(_POOL.take())
-        except OSError as error:
-            raise OverloadedError(f"no decoder of audio can be started: {error}") from None
-        job = {"name": name, "size": size, "container": container, "only_form": only_form}
-        with suppress(OSError):  # `receive` finds out
-            self.send_json(JOB, job)
-
-    def fileno(self) -> int:
-        """Return the descriptor, for an event loop to use in place of `receive`."""
-        return self._descriptor
-
-    def finish(self) -> None:
-        """Give the decoder back, which has said its last word: it may do other jobs."""
-        if (end := self.take()) >= 0:
-            _POOL.give_back(end)
+    `name` is that of the audio in errors. `size` is None for a pipe, and `container` to detect the
+    format. With `only_form` the decoder ends once it has sent the form of the samples.
+    """
+    try:
+        decoder = _POOL.take()
+    except OSError as error:
+        raise OverloadedError(f"no decoder of audio can be started: {error}") from None
+    decoder.socket.settimeout(SILENT_S)
+    job = {"name": name, "size": size, "container": container, "only_form": only_form}
+    with suppress(OSError):  # `receive` finds out
+        decoder.send_json(JOB, job)
+    return decoder
 
 
 class SampleFormat(msgspec.Struct, frozen=True):
@@ -276,7 +256,7 @@ class AudioFile:
                     self.warnings += item
 
     def _messages(self, *, only_form: bool = False) -> "Generator[Said, None, None]":
-        decoder = DecoderProcess(self._name, self._size, self._container, only_form=only_form)
+        decoder = decoder_at_work(self._name, self._size, self._container, only_form=only_form)
         form: SampleFormat | None = None
         with closing(decoder):
             while True:
@@ -289,7 +269,7 @@ class AudioFile:
                     code = payload = b""
                 item = said(code, payload, form, self._name)
                 if isinstance(item, list):
-                    decoder.finish()
+                    give_back(decoder)
                     yield item
                     return
                 form = item if isinstance(item, SampleFormat) else form

@@ -5,7 +5,7 @@ stranger may have taken the decoder over.
 """
 
 import json
-import os
+import socket
 import struct
 from typing import Any
 
@@ -14,22 +14,19 @@ ASK = struct.Struct("<QI")
 """An offset, and how many bytes from there."""
 
 JOB = b"J"
-"""To the decoder: a JSON object, the arguments of `conch.audio.intake.DecoderProcess`."""
+"""To the decoder: a JSON object, the arguments of `conch.audio.intake.decoder_at_work`."""
 BYTES = b"B"
 """To the decoder: the bytes that it requested; none at the end of the source."""
 WANTED = b"W"
-"""From the decoder: it waits for bytes, see ASK."""
 FORM = b"F"
 """From the decoder: a JSON object, the fields of `conch.audio.intake.SampleFormat`."""
 SAMPLES = b"S"
 DONE = b"D"
 """From the decoder: a JSON list of warnings; the audio has ended."""
 ERROR = b"E"
-"""From the decoder: why the audio cannot be decoded."""
 BUSY = b"O"
 """From the process that starts decoders: it could not start one."""
 MAX_PAYLOAD = 64 * 2**20
-"""Longest payload that is read."""
 
 
 def code_and_size(head: bytes) -> tuple[bytes, int]:
@@ -41,23 +38,15 @@ def code_and_size(head: bytes) -> tuple[bytes, int]:
 
 
 class SocketEnd:
-    """One end of a socket, as a descriptor: it is closed when it is no longer used."""
+    """One end of a connection, which is closed when it is no longer used."""
 
-    _descriptor = -1
-
-    def __init__(self, descriptor: int) -> None:
-        """Take over a blocking end."""
-        self._descriptor = descriptor
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
 
     def send(self, code: bytes, payload: bytes | bytearray = b"") -> None:
         """Send a message; raise an OSError if the other end is gone."""
-        parts: list[memoryview] = [memoryview(HEAD.pack(code, len(payload))), memoryview(payload)]
-        while parts:
-            sent = os.writev(self._descriptor, parts)
-            while parts and sent >= len(parts[0]):
-                sent -= len(parts.pop(0))
-            if parts:
-                parts[0] = parts[0][sent:]
+        self.socket.sendall(HEAD.pack(code, len(payload)))
+        self.socket.sendall(payload)
 
     def send_json(self, code: bytes, value: Any) -> None:
         self.send(code, json.dumps(value).encode())
@@ -69,22 +58,20 @@ class SocketEnd:
 
     def _exactly(self, size: int) -> bytes:
         data = bytearray(size)
-        view, have = memoryview(data), 0
-        while have < size:
-            got = os.readv(self._descriptor, [view[have:]])
+        view = memoryview(data)
+        while view:
+            got = self.socket.recv_into(view)
             if not got:
                 raise EOFError
-            have += got
+            view = view[got:]
         return bytes(data)
 
-    def take(self) -> int:
-        """Return the descriptor, which the caller takes over."""
-        descriptor, self._descriptor = self._descriptor, -1
-        return descriptor
+    def taken(self) -> "SocketEnd":
+        """Return the same end, which closing this one leaves open."""
+        return SocketEnd(socket.socket(fileno=self.socket.detach()))
 
     def close(self) -> None:
-        if (descriptor := self.take()) >= 0:
-            os.close(descriptor)
+        self.socket.close()
 
     def __del__(self) -> None:
         self.close()

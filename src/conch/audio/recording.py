@@ -31,7 +31,6 @@ channels."""
 Channels = Literal["mix", "split"] | int
 """All channels mixed, each by itself, or one by its number from 1."""
 MIX = 0
-"""Channel number of the mix of all channels."""
 MAX_CHANNELS = 64
 MAX_SPLIT_CHANNELS = 8
 """Limit of `split`, because each channel is decoded and recognised separately."""
@@ -80,7 +79,6 @@ class SignalFaults:
         return loudest
 
     def warnings(self) -> list[str]:
-        """Return the faults, one sentence each."""
         if not self._frames:
             return []
         warnings = []

@@ -14,7 +14,6 @@ NUM_FIRST_BYTES = 4096
 NUM_TEXT_BYTES = 64
 """Bytes that distinguish text from raw samples."""
 NUM_NAMED_BYTES = 20
-"""Bytes that name a container."""
 _MAGIC = (
     (b"OggS", "ogg"),
     (b"fLaC", "flac"),
@@ -58,7 +57,6 @@ NOT_AUDIO = {
     b"MThd": "MIDI notes",
     b"\x7fELF": "a program",
 }
-"""First bytes of a format without audio, and its name."""
 _FORMS = {b"WAVE": "wav", b"AVI ": "avi", b"AIFF": "aiff", b"AIFC": "aiff"}
 """FFmpeg's names for the contents of the containers RIFF, RF64 and FORM."""
 _BITRATES = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
@@ -136,7 +134,6 @@ def container_of(first: bytes) -> str | None:
 
 
 def _repeats(first: bytes, sync: bytes) -> bool:
-    """Return whether frames of one length begin with these bytes, three of them."""
     length = 188 if sync == b"\x47" else first.find(sync, 64)
     starts = (length, 2 * length)
     return length > 0 and all(first.startswith(sync, start) for start in starts)
@@ -195,7 +192,6 @@ def _aac_frame_bytes(header: bytes) -> int:
 
 
 def _mp3_frame_bytes(header: bytes) -> int:
-    """Return the length of an MPEG layer III frame, 0 without a valid header."""
     version, layer = header[1] >> 3 & 3, header[1] >> 1 & 3
     bitrate, rate = header[2] >> 4, header[2] >> 2 & 3
     if version == 1 or layer != 1 or bitrate in (0, 15) or rate == 3:

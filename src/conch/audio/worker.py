@@ -28,9 +28,7 @@ MAX_MEMORY = 384 * 2**20
 MAX_CPU_S = 20
 """Seconds of CPU time that a decoder may take for its next samples."""
 SAMPLE_BYTES = 128 * 1024
-"""Bytes of samples that are sent together."""
 MAX_ERROR = 300
-"""Most characters of an error that is not of Conch."""
 KEPT_BYTES = 512 * 1024
 """Latest bytes of a pipe that are kept: a further container may begin among them."""
 
@@ -40,8 +38,6 @@ class _EnoughError(Exception):
 
 
 class _Source:
-    """The bytes of the process that asks."""
-
     def __init__(self, connection: SocketEnd, size: int | None, flush: Any) -> None:
         self._connection, self.size, self._flush = connection, size, flush
         self._kept, self._first = bytearray(), 0
@@ -74,8 +70,6 @@ class _Source:
 
 
 class _SampleSender:
-    """Sends samples, many at a time."""
-
     def __init__(self, connection: SocketEnd, *, only_form: bool) -> None:
         self._connection, self._only_form = connection, only_form
         self._held = bytearray()
@@ -129,7 +123,6 @@ def _limit() -> None:
 
 
 def _work(connection: SocketEnd) -> None:
-    """Do the jobs that the other end asks for, one after the other, until it is gone."""
     with suppress(EOFError, OSError):
         while True:
             _, payload = connection.receive()
@@ -159,8 +152,6 @@ def _decode(
 
 
 class _Sample:
-    """Source and sink of the warm-up."""
-
     def __init__(self, data: bytes, *, is_file: bool) -> None:
         self._data, self.size = data, len(data) if is_file else None
 
@@ -217,7 +208,7 @@ def _start(descriptor: int) -> None:
         try:
             os.closerange(0, descriptor)
             os.closerange(descriptor + 1, descriptor + 64)
-            connection = SocketEnd(descriptor)
+            connection = SocketEnd(socket.socket(fileno=descriptor))
             _limit()
             _work(connection)
             code = 0

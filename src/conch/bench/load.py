@@ -31,9 +31,7 @@ class Offer:
     """The offered load; one of the two fields is set."""
 
     concurrency: int | None = None
-    """Clients of a closed loop."""
     rate: float | None = None
-    """Requests per second of a paced load."""
 
     @property
     def load(self) -> str:
@@ -52,10 +50,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Outcome(Generic[Answer]):
-    """The answer to one request, or its error message."""
-
     index: int
-    """Position in the order of sending."""
     latency_s: float
     answer: Answer | None
     error: str = ""

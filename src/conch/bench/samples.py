@@ -23,8 +23,6 @@ Send = Literal["waveform", "file"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The settings of a benchmark that choose its recordings."""
-
     manifest: Path
     split: str | None = None
     source: str | None = None
@@ -47,7 +45,6 @@ class ServerBenchmark(Choice):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of every request; no report repeats them."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Request options that differ from the server's defaults."""
     metric: Metric = "auto"
 
 
@@ -64,8 +61,6 @@ class LoadBenchmark(ServerBenchmark):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An utterance ready to send."""
-
     utterance: ManifestEntry
     audio: NDArray[Any] | bytes
     sample_rate: int

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from conch.bench.memory import MemorySampler
 
 WARMUP = 8
-"""Uncounted texts before each run."""
 RECOGNISED_AT_ONCE = 4
 PACED_S = 60.0
-"""Least seconds of a paced load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +39,6 @@ class SynthesisBenchmark(LoadBenchmark):
 
 @dataclass(frozen=True, slots=True)
 class TimedSpeech:
-    """The audio of one text as a listener gets it."""
-
     first_s: float
     late_s: float
     """Longest silence of a player that begins with the first audio."""

@@ -35,7 +35,6 @@ FIRST_GUESS = 20.0
 PERIOD_S = 3.0
 """Least busy time between two figures, in seconds."""
 CROWD = 4
-"""Requests in flight that certainly keep a server busy."""
 SURE, UNSURE = 0.5, 0.02
 """Weight of a new figure. A low one from a few requests says little: the server is partly idle."""
 
@@ -64,7 +63,6 @@ class FairOrder:
 
     def __init__(self) -> None:
         self._now_s = 0.0
-        """Virtual time."""
         self._ends: list[tuple[float, int]] = []
         """Keys of the requests that have not ended in virtual time, as a heap."""
         self._gone: set[tuple[float, int]] = set()
@@ -144,7 +142,6 @@ class Admission:
         self._requests = 0
         self._bytes = self._live_bytes = 0
         self._room = PrioritySemaphore(config.max_audio_in_flight_s)
-        """Its slots are seconds of audio."""
 
     @property
     def audio_s(self) -> float:
@@ -241,7 +238,6 @@ class Admission:
 
     @property
     def _time_of_one_s(self) -> float:
-        """Mean time until one of the requests in flight is done, in seconds."""
         return self._speed.seconds_for(self._order.left_s) / max(1, len(self._order))
 
     def _check_wait(self, share: Share, patience_s: float) -> None:
@@ -290,7 +286,6 @@ class ServerSpeed:
         self._since: float | None = None
         """When work began after the latest pause; None in a pause."""
         self._least = math.inf
-        """Least number of requests in flight in this period."""
 
     def seconds_for(self, audio_s: float) -> float:
         return audio_s / self.audio_per_s

@@ -22,7 +22,6 @@ from conch.processes import stat_fields
 logger = logging.getLogger(__name__)
 
 Header = Mapping[str, Any]
-"""The JSON part of a frame."""
 Received = Callable[[Header, Mapping[str, Array]], None]
 Frame = list[bytes | memoryview]
 Trusts = Callable[[int, int], bool]
@@ -31,7 +30,6 @@ Trusts = Callable[[int, int], bool]
 SEND_TIMEOUT_S = 10
 """Seconds after which a peer that reads nothing counts as gone."""
 POLL_S = 0.05
-"""Seconds between two tries to reach the host."""
 _LENGTH = struct.Struct(">I")
 
 

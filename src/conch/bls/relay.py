@@ -78,7 +78,6 @@ class Relay:
         self._lock = threading.Lock()
         self._channel: FrameChannel | None = None
         self._waiting: dict[int, _PendingRequest] = {}
-        """Requests that the host has, by number."""
         self._arrived: SimpleQueue[tuple[Message, Responder] | None] = SimpleQueue()
         self._closing = threading.Event()
         self._threads = [
@@ -108,7 +107,6 @@ class Relay:
             pass
 
     def _take(self) -> bool:
-        """Pass on one request; return False at the end."""
         if (item := self._arrived.get()) is None:
             return False
         message, responder = item
@@ -291,7 +289,6 @@ class _Peer:
             self._sender.submit(_succeeds, partial(self._channel.send, encoded(header, tensors)))
 
     def close(self) -> None:
-        """Send the remaining frames, and end the connection."""
         self._sender.shutdown()
         self._channel.close()
 

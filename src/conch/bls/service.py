@@ -21,11 +21,8 @@ NO_MODE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """The fields of a request besides its tensors."""
-
     model: str = ""
     outputs: tuple[str, ...] = ()
-    """Names of the tensors that the client requests."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Options, not checked yet."""
     request_id: str = ""
@@ -33,9 +30,7 @@ class RequestHeader:
     stream_id: int | str = 0
     """Sequence id of a live chunk; 0 or "" for a recording."""
     starts: bool = False
-    """Whether it is the first chunk of a live stream."""
     ends: bool = False
-    """Whether it is the last chunk of a live stream."""
     is_decoupled: bool = False
     """Whether the model is decoupled: the request may have any number of answers."""
     trace: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +119,6 @@ class AccessRecord:
 
 
 def code_of(error: BaseException) -> str:
-    """Return the code that the client gets for an error."""
     if isinstance(error, TranscriptionError):
         return error.code
     if isinstance(error, asyncio.CancelledError):  # the model is being unloaded

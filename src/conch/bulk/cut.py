@@ -161,7 +161,6 @@ def _channel_pieces(
 
 
 def _spans_of(piece: RequestPiece, probs: FloatArray, rules: SegmentRules) -> list[Span]:
-    """Return the segments that the server finds in a piece, in samples of the recording."""
     segmenter = Segmenter(rules)
     first, last = piece.start // VAD_FRAME_SAMPLES, -(-piece.end // VAD_FRAME_SAMPLES)
     spans = [*segmenter.push(probs[first:last]), *segmenter.flush(piece.end - piece.start)]
@@ -174,7 +173,6 @@ class _Vad:
     def __init__(self, speech_probs: SpeechProbs) -> None:
         self._speech_probs = speech_probs
         self.probs: list[FloatArray] = []
-        """Speech probabilities of each block."""
         self._state: FloatArray | None = None
         self._end = 0
         self._recent: deque[tuple[int, Array, FloatArray | None]] = deque(maxlen=KEPT_BLOCKS)

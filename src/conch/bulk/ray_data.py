@@ -20,7 +20,6 @@ from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
 BLOCK_BYTES = 32 << 20
-"""Size of Ray Data's blocks: one piece of a long recording."""
 STORE_BYTES = 1 << 30
 CALLS_AT_ONCE = 3
 """Units that a worker handles at once, so that its server is busy while one of them ends."""
@@ -30,7 +29,6 @@ MAX_BLOCKS = 4096
 CONNECT_S = 10.0
 STOP_S = 15.0
 _RAISED = re.compile(r"^(?:conch\.wire\.errors\.)?BulkError: (.*)$", re.MULTILINE)
-"""The last line of a traceback."""
 LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
 
@@ -83,7 +81,6 @@ def check_answers(host: str, port: int) -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep Ray's core from writing the level of its log to stderr."""
     kept = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:
@@ -149,7 +146,6 @@ def outcomes(
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise a worker's BulkError in place of Ray's wrapper of it."""
     from ray.exceptions import RayError
 
     try:

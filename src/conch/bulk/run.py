@@ -125,7 +125,6 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
 def _left(
     output: Output, sources: Sequence[Source], size: int | None, shard_format: str
 ) -> tuple[list[Shard], list[ShardOutcome]]:
-    """Return the shards to do, and the outcomes of those that are done."""
     written = [name for name in output.names() if SHARD.fullmatch(name)]
     shards = shards_of(sources, size)
     if not_planned(shards, written):

@@ -27,11 +27,9 @@ from conch.wire.errors import (
 from conch.wire.result import Transcript
 
 RETRY_S = 2.0
-"""Seconds between two looks at a server that is gone."""
 MAX_RETRIES = 4
 """Times that a recording is sent again because its server cannot be reached, or is lost."""
 MAX_FAILURES = 2
-"""Times that a component fails with a recording."""
 
 Read = Callable[[], Awaitable[Audio]]
 """Reads the audio of a recording; its errors are the recording's."""
@@ -41,10 +39,8 @@ Read = Callable[[], Awaitable[Audio]]
 class Sending:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     jobs: int = 4
-    """Most requests in flight at a server."""
     timeout_s: float = 3600.0
     patience_s: float = 300.0
-    """Seconds to wait for a server that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,6 @@ class Answer:
     transcript: Transcript | None
     error: ConchError | None = None
     seconds: float = 0.0
-    """Seconds from sending the request to the answer."""
     models: Mapping[str, str] = field(default_factory=dict)
     """Version and weights of the models that were called, where the server reports them."""
 
@@ -133,7 +128,6 @@ class Sender:
             self._client = None
 
     async def transcribe(self, read: Read, options: Mapping[str, Any]) -> Answer:
-        """Return the answer for one recording."""
         self.in_flight += 1
         try:
             async with self._slots:
@@ -203,7 +197,6 @@ class Sender:
         return self._connect(self._url, timeout_s=sending.timeout_s, headers=sending.headers)
 
     async def _lost(self, client: AsyncClient, failure: ServerError) -> None:
-        """Wait until a server answers again, the same or another one."""
         deadline = time.monotonic() + self._sending.patience_s
         async with self._connecting:
             if self._client is not client:

@@ -75,8 +75,6 @@ _COLUMNS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The recordings whose results are written together."""
-
     name: str
     sources: tuple[Source, ...]
 
@@ -246,5 +244,4 @@ def _arrow(dtype: Any) -> "pyarrow.DataType":
 
 
 def _writable(name: str) -> str:
-    """Return a name of a file, which need not be UTF-8, as text that is."""
     return name.encode(errors="surrogateescape").decode(errors="replace")

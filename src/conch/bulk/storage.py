@@ -8,7 +8,6 @@ compared.
 
 import contextlib
 import errno
-import fcntl
 import itertools
 import json
 import os
@@ -21,8 +20,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from conch.cache import flocked
 from conch.whole import MAKING, made_whole
 from conch.wire.errors import BulkError
 
@@ -31,11 +31,9 @@ META = "_conch"
 RUN = f"{META}/run.json"
 LOCK = f"{META}/lock.json"
 WORK = f"{META}/work"
-"""Folder of the finished pieces of unfinished recordings."""
 DONE = f"{META}/done"
 """Folder of the outcome of each shard, so that a later run does not read the shards."""
 FILES = "_files"
-"""Folder of the files of --format."""
 
 PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", "oss"})
 """File systems that show an object only when it is complete."""
@@ -182,18 +180,6 @@ class Output:
             for pattern in (f"{MAKING}*", f"{META}/**/{MAKING}*"):
                 for path in self.local_path.glob(pattern):
                     shutil.rmtree(path, ignore_errors=True)
-
-
-def flocked(path: Path) -> IO[bytes]:
-    """Lock a local file or raise a BlockingIOError; open it unbuffered, to read and to append."""
-    file = path.open("a+b", buffering=0)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        file.close()
-        raise
-    file.seek(0)
-    return file
 
 
 @contextmanager

@@ -36,7 +36,6 @@ class Job:
     urls: tuple[str, ...] = ()
     """Running servers; without one, each node starts its own."""
     command: tuple[str, ...] = ()
-    """The program that starts the server of a node."""
     weights: Mapping[str, str] = field(default_factory=dict)
     """Names or folders of the weights of such a server, by kind; empty for its default."""
     sending: Sending = field(default_factory=Sending)
@@ -49,7 +48,6 @@ class WorkUnit:
     shard: str
     sources: tuple[Source, ...]
     long: tuple[int, ...] = ()
-    """Indices in `sources` of those that are cut."""
     index: int = -1
     """Index of the recording of this piece; -1 for all that are not cut."""
     piece: int = 0

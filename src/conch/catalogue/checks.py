@@ -51,8 +51,6 @@ def readable() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A model in a folder, as its files describe it."""
-
     languages: int | None
     """Number of languages; None where the files do not say."""
     size: int

@@ -63,7 +63,6 @@ def _checked_name(name: str) -> str:
 
 
 def _check_source(folder: Path) -> None:
-    """Check a folder before minutes are spent on it."""
     with suppress(UnfitModelError):
         check_folder(folder)
         raise ConfigError(

@@ -91,7 +91,6 @@ class OnnxNetwork:
     """A network of a folder, as a model of its own."""
 
     part: str
-    """Name among the networks of the folder."""
     path: Path
     header: GraphHeader
     takes: str
@@ -211,15 +210,12 @@ class State:
 
     name: str
     element_type: int
-    """As in `Value`."""
     shape: tuple[int, ...]
-    """Shape for one stream."""
     axis: int
     """Axis of the streams in a batch."""
     counts: int = 0
     """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
     start: int = 0
-    """Its value before the first chunk."""
     is_fixed: bool = False
     """Whether it stays as it began."""
     is_bare: bool = False
@@ -251,7 +247,6 @@ class AcousticEncoder:
     chunk: int = 0
     """Feature frames that one run of a streaming encoder reads; 0 for one of whole recordings."""
     shift: int = 0
-    """Feature frames from one run to the next."""
     before: int = 0
     """Feature frames of a chunk that runs before have written, for an encoder without states."""
     left: int = 0

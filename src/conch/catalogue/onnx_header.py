@@ -21,14 +21,11 @@ _VALUE_NAME, _TYPE, _TENSOR, _ELEMENT, _SHAPE, _DIM, _SIZE, _SYMBOL = 1, 2, 1, 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 FLOAT, INT32, INT64, FLOAT16 = 1, 6, 7, 10
-"""Numbers of types of tensors."""
 _INT8_OPERATORS = {"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger"}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An input or an output of a graph."""
-
     name: str
     element_type: int
     """Number of its type, as in ONNX's `TensorProto.DataType`."""
@@ -160,7 +157,6 @@ def _fields(data: mmap.mmap, message: range) -> Iterator[tuple[int, range | int]
 
 
 def _varint(data: mmap.mmap, start: int, stop: int) -> tuple[int, int]:
-    """Return the number that begins at `start`, and where it ends."""
     value = shift = 0
     while start < stop and shift < 64:
         byte = data[start]

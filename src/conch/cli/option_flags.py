@@ -16,7 +16,6 @@ from conch.wire.options import RecognitionOptions, all_options
 from conch.wire.speaker_names import names_of
 
 _FOR_PROGRAMS = ("vad_state",)
-"""Options without a flag: only programs set them."""
 
 
 def add_option_flags(
@@ -138,7 +137,6 @@ def _settings(item: "Field[Any]") -> dict[str, Any]:
 
 
 def _phrases(text: str) -> str:
-    """Return phrases, those of a file by `@FILE`."""
     if not text.startswith("@"):
         if os.path.isfile(text):  # Path raises an error for a long list
             raise argparse.ArgumentTypeError(f"phrases, or a file of them: @{text}; got {text!r}")

@@ -30,8 +30,6 @@ SHOWN = 20
 
 
 class Progress:
-    """The line on the terminal while files are transcribed."""
-
     def __init__(
         self, names: Sequence[str], stdin: bytes, *, can_stream: bool, is_text_shown: bool
     ) -> None:

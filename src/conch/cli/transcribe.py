@@ -37,12 +37,10 @@ HEALED_S = 60.0
 MAX_SENDS = 3
 """Times that a file is sent to a server that cannot be reached, or is lost."""
 LOOK_S = 0.5
-"""Seconds between two checks that it is back."""
 
 SUFFIXES = {"text": "txt"}
 """Suffixes of output files, where they are not the name of the format."""
 SEVERAL = ("text", "json", "ctm", "stm", "rttm")
-"""Formats that may follow each other in one output."""
 
 EXAMPLES = """
 examples:
@@ -81,16 +79,12 @@ OTHERS = """
 
 @dataclass(frozen=True, slots=True)
 class TranscribeJob:
-    """The task of one call of the command."""
-
     format: str
     num_inputs: int
     options: dict[str, Any]
     jobs: int
     output: Path | None = None
-    """The output file of the only input."""
     output_dir: Path | None = None
-    """The folder with an output file for each input."""
     speaker_names: Mapping[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
@@ -101,14 +95,12 @@ class TranscribeJob:
         return self.format == "text" and not is_elsewhere and sys.stdout.isatty()
 
     def destination(self, name: str) -> Path | None:
-        """Return the output file of an input, None for stdout."""
         if self.output_dir is None:
             return self.output
         stem = Path(_title(name)).stem
         return self.output_dir / f"{stem}.{SUFFIXES.get(self.format, self.format)}"
 
     def render(self, name: str, transcript: Transcript) -> str:
-        """Return a transcript in the requested format, ready to be written."""
         if self.format == "json":
             is_for_people = self.destination(name) is None and sys.stdout.isatty()
             return to_json(transcript, indent=2 if is_for_people else None, file=name)
@@ -196,7 +188,6 @@ def _job(args: argparse.Namespace) -> TranscribeJob:
 
 
 def _check_outputs(job: TranscribeJob, names: Sequence[str]) -> None:
-    """Check that each input has an output of its own."""
     if names.count(STDIN) > 1:
         raise UsageError("- (stdin) can be read only once")
     if len(names) > 1 and job.output is not None:
@@ -245,8 +236,6 @@ def _is_refused(job: TranscribeJob, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file that is being transcribed."""
-
     name: str
     audio: bytes | str
     progress: FileProgress
@@ -349,7 +338,6 @@ class Transcription:
                 return transcript
 
     async def _is_back(self, item: Input) -> bool:
-        """Wait for a server that was lost; return whether it is back."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._healed_s
         while clock() < deadline:

@@ -10,7 +10,6 @@ from onnx import TensorProto, helper, numpy_helper
 from conch.component import Array, FloatArray
 
 MICROSOFT = "com.microsoft"
-"""Domain of ONNX Runtime's own operators."""
 
 
 class Graph:
@@ -33,11 +32,9 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, elem_type, shape))
 
     def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator with one output."""
         return self.ops(1, op_type, *inputs, **attributes)[0]
 
     def ops(self, count: int, op_type: str, *inputs: str, **attributes: Any) -> list[str]:
-        """Add an operator with several outputs."""
         outputs = [f"{op_type}.{len(self._nodes)}.{index}" for index in range(count)]
         self._nodes.append(helper.make_node(op_type, inputs, outputs, **attributes))
         return outputs

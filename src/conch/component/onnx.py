@@ -13,9 +13,7 @@ from conch.wire.errors import ConfigError
 
 CPU = "CPUExecutionProvider"
 PR_SET_THP_DISABLE = 41
-"""`prctl`'s number of the switch for huge pages."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""`mallopt`'s numbers."""
 LARGEST_KEPT_BYTES = 32 << 20
 """Largest block that glibc keeps, which is the most that it allows."""
 MOST_KEPT_BYTES = 256 << 20

@@ -16,7 +16,6 @@ from torch.nn import functional
 Attributes: TypeAlias = Mapping[str, Any]
 Operator: TypeAlias = Callable[..., Any]
 _TYPES = {1: torch.float32, 6: torch.int32, 7: torch.int64, 9: torch.bool}
-"""Types of tensors by ONNX's numbers."""
 LARGEST_EXPONENT = 20.0
 _PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 """Products of quantised values, and those of real ones."""

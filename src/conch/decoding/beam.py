@@ -99,7 +99,6 @@ class Emission(NamedTuple):
 @dataclass(slots=True, eq=False)
 class _Prefix:
     key: int
-    """Hash of the units."""
     parent: int | None
     """Key without the last unit."""
     emission: Emission
@@ -130,7 +129,6 @@ class _Prefix:
         self.total = _log_sum(self.blank, self.unit)
 
     def emission_after(self, frame: int, units: Mapping[int, float]) -> Emission:
-        """Return the last emission when the prefix stays in a frame."""
         log_prob = units.get(self.last, _NEVER)
         if self.source is not None:
             return Emission(self.source.emission, self.last, frame, log_prob)

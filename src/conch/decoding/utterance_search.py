@@ -35,7 +35,6 @@ class LocalAgreement:
 
     @property
     def end_frame(self) -> int:
-        """The frame after the stable words."""
         return self.kept[-1].end_frame if self.kept else 0
 
     def update(

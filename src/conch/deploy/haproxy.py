@@ -23,14 +23,12 @@ TEMPLATE = Path(__file__).with_suffix(".cfg")
 """Template whose lines with `@{name}` are repeated for each server."""
 MARK = "# Made by `conch deploy haproxy`"
 DEFAULT_PORTS = {"http": 8000, "grpc": 8001, "gateway": 9000}
-"""The ports of `conch serve`."""
 MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
 class BackendServer:
     host: str
-    """Name or address; IPv6 without brackets."""
     http_port: int = DEFAULT_PORTS["http"]
     grpc_port: int = DEFAULT_PORTS["grpc"]
     gateway_port: int = DEFAULT_PORTS["gateway"]

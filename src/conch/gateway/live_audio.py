@@ -2,8 +2,6 @@
 
 import asyncio
 import io
-import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -13,7 +11,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from conch.audio.intake import SILENT_S, DecoderProcess, SampleFormat, said
+from conch.audio.intake import SILENT_S, SampleFormat, decoder_at_work, give_back, said
 from conch.audio.limits import peak
 from conch.audio.messages import ASK, BYTES, HEAD, WANTED, code_and_size
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
@@ -93,11 +91,9 @@ class ContainerDecoder:
 
     def __init__(self, container: str, sample_rate: int) -> None:
         """Start the decoder; raise an OverloadedError if no process for it can be started."""
-        self._decoder = DecoderProcess(AUDIO_NAME, None, container)
-        # Of its own: an event loop wants a socket, which would be closed with it.
-        self._end = socket.socket(fileno=os.dup(self._decoder.fileno()))
+        self._decoder = decoder_at_work(AUDIO_NAME, None, container)
         self._loop = asyncio.get_running_loop()
-        self._end.setblocking(False)
+        self._decoder.socket.setblocking(False)
         self._bytes, self._is_complete = bytearray(), False
         """Bytes that are not decoded, and whether no others come."""
         self._wanted = 0
@@ -124,7 +120,6 @@ class ContainerDecoder:
     def stop(self) -> None:
         """End the decoder, whatever it does."""
         self._has_ended = True
-        self._end.close()
         self._decoder.close()
 
     async def _samples(self) -> AsyncIterator[Samples]:
@@ -150,8 +145,7 @@ class ContainerDecoder:
                 yield message.mean(axis=1)
             else:
                 self._has_ended = True
-                self._end.close()
-                self._decoder.finish()
+                give_back(self._decoder)
 
     async def _gives(self) -> bool:
         """Give the decoder the bytes that it wants; return whether there are any, or never will."""
@@ -162,7 +156,8 @@ class ContainerDecoder:
         self._wanted = 0
         with suppress(OSError, asyncio.TimeoutError):  # `_received` finds out
             async with timeout(SILENT_S):
-                await self._loop.sock_sendall(self._end, HEAD.pack(BYTES, len(data)) + data)
+                message = HEAD.pack(BYTES, len(data)) + data
+                await self._loop.sock_sendall(self._decoder.socket, message)
         return True
 
     async def _received(self) -> tuple[bytes, bytes]:
@@ -178,7 +173,7 @@ class ContainerDecoder:
     async def _exactly(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
-            more = await self._loop.sock_recv(self._end, size - len(data))
+            more = await self._loop.sock_recv(self._decoder.socket, size - len(data))
             if not more:
                 raise EOFError
             data += more

@@ -183,7 +183,6 @@ def server_command(
 
 
 def _address(service: str, address: str) -> str:
-    """Return an address as a service of Triton reads it."""
     if ":" not in address:
         return address
     # gRPC puts the port behind it; the library of the other two looks for the prefix.

@@ -5,7 +5,6 @@ import errno
 import http.client
 import json
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +66,7 @@ class Endpoints:
         api: str,
         method: str,
         path: str,
-        body: str | bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        body: str | None = None,
         timeout_s: float = TIMEOUT_S,
         port: int | None = None,
     ) -> tuple[int, bytes]:
@@ -79,9 +77,8 @@ class Endpoints:
         connection = http.client.HTTPConnection(
             self.reachable, port or self.http_port, timeout=timeout_s
         )
-        sent = {**headers_for(api, self.restricted), **(headers or {})}
         try:
-            connection.request(method, path, body, sent)
+            connection.request(method, path, body, dict(headers_for(api, self.restricted)))
             response = connection.getresponse()
             return response.status, response.read()
         except (OSError, http.client.HTTPException):

@@ -96,7 +96,6 @@ def _state_and_parent(process: int) -> tuple[str, int]:
 
 
 def _cut(process: int, descriptor: int) -> None:
-    """Shut down a connection of another process, by a copy of its descriptor."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         copied = int(libc.syscall(_PIDFD_GETFD, process, descriptor, 0))
@@ -112,8 +111,6 @@ def _cut(process: int, descriptor: int) -> None:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder and shared memory of one server, which must not outlive it."""
-
     name: str
     directory: Path
 

@@ -15,7 +15,6 @@ from conch.wire.named_models import decoders_of, served_as
 from conch.wire.needs import decoder_of_chosen
 
 PARAMETER = "model"
-"""Key of the folder in a component's config.pbtxt."""
 SPEECH = "speech"
 RELAY = "speech_stream"
 """A model whose code hands requests to another one."""
@@ -201,7 +200,6 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
 
 
 def _config_of(path: Path, name: str, host: str) -> str:
-    """Return the config of `speech` for a folder of this name; the model `host` answers."""
     text = path.read_text("utf-8")
     config = parsed_config(path)
     # Triton refuses a name that is not the folder's. Most configs have none.

@@ -1,7 +1,7 @@
 """Let every component of `speech` answer once, so that no first request is slow."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
 SPEECH = Path(conch.__file__).parent / "samples" / "tiger.ogg"
-"""Seven seconds of verse."""
 SAMPLES = 16_000
 """Samples of SPEECH that are recognised, a second: enough for encoders, decoders and rescorers."""
 STREAM_ID = "warm-up"
@@ -49,11 +48,7 @@ def warm_up(endpoints: Endpoints) -> None:
 
     samples, _ = soundfile.read(SPEECH, SAMPLES, dtype="int16")
     for options in requests_for(models):
-        head, body = request_body(options, samples.tobytes())
-        headers = {"Inference-Header-Content-Length": str(head)}
-        status, answer = endpoints.fetch(
-            "inference", "POST", "/v2/models/speech/infer", body, headers, TIMEOUT_S
-        )
+        status, answer = _sent(endpoints, "speech", request_for(options, samples.tolist()))
         if status != 200:
             reason = answer.decode("utf-8", "replace") or f"no answer within {TIMEOUT_S:g} s"
             LOGGER.warning("the first request, with the options %s, failed: %s", options, reason)
@@ -62,28 +57,21 @@ def warm_up(endpoints: Endpoints) -> None:
 def wake_fitting(endpoints: Endpoints) -> None:
     """Let `fitting`, if it is there, go on with its work: it waits for a first request."""
     name = {"name": "FILE_NAME", "shape": [1, 1], "datatype": "BYTES", "data": [""]}
-    body = json.dumps({"parameters": {"action": "list"}, "inputs": [name]}).encode()
     if FITTING in endpoints.ready_models():
-        endpoints.fetch("inference", "POST", f"/v2/models/{FITTING}/infer", body, {}, TIMEOUT_S)
+        _sent(endpoints, FITTING, {"parameters": {"action": "list"}, "inputs": [name]})
 
 
-def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:
-    """Return the bytes of the JSON of a request to `speech` in Triton's binary form, and all bytes.
-
-    With a mode the request is a live stream of one chunk.
-    """
+def request_for(options: Mapping[str, Any], samples: Sequence[int]) -> Mapping[str, Any]:
+    """Return a request to `speech`; with a mode it is a live stream of one chunk."""
     position = {"sequence_id": STREAM_ID, "sequence_start": True, "sequence_end": True}
-    tensor = {
-        "name": "PCM16",
-        "shape": [1, len(pcm16) // 2],
-        "datatype": "INT16",
-        "parameters": {"binary_data_size": len(pcm16)},
+    shape = [1, len(samples)]
+    return {
+        "parameters": {**options, **(position if "mode" in options else {})},
+        "inputs": [{"name": "PCM16", "shape": shape, "datatype": "INT16", "data": samples}],
+        "outputs": [{"name": "RESULT"}],
     }
-    head = json.dumps(
-        {
-            "parameters": {**options, **(position if "mode" in options else {})},
-            "inputs": [tensor],
-            "outputs": [{"name": "RESULT"}],
-        }
-    ).encode()
-    return len(head), head + pcm16
+
+
+def _sent(endpoints: Endpoints, model: str, request: Mapping[str, Any]) -> tuple[int, bytes]:
+    body, path = json.dumps(request), f"/v2/models/{model}/infer"
+    return endpoints.fetch("inference", "POST", path, body, timeout_s=TIMEOUT_S)

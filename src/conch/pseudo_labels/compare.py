@@ -14,8 +14,6 @@ _NO_SEGMENT = Segment(0.0, 0.0, ())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPair:
-    """A recording or a segment, with both texts."""
-
     start: float
     """Seconds of the recording."""
     end: float

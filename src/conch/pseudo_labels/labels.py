@@ -33,7 +33,6 @@ from conch.wire.options import RecognitionOptions
 
 LABELS = ("path", "duration", "language", "cer", "text", "text_a", "text_b")
 SEGMENTS = ("recording", "start", "end")
-"""Further columns of labels of segments."""
 REJECTED = ("path", "start", "end", "language", "cer", "reason", "text_a", "text_b")
 """There is no column `text`, so that training cannot use it as a manifest."""
 
@@ -45,7 +44,6 @@ THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 class LabelFilter:
     max_cer: float
     text: Side = "a"
-    """Recogniser whose text is the label."""
     cut: Path | None = None
     """Folder for the audio of segments; None labels whole files."""
 

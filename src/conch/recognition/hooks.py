@@ -24,7 +24,6 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Turn, Word
 
 Encoded = TypeVar("Encoded")
-"""What the encoder of a recogniser returns."""
 
 
 class Recogniser(Protocol[Encoded]):

@@ -108,7 +108,6 @@ class Recognizer:
     async def _begun(
         self, request: RecognitionRequest, components: Components
     ) -> AsyncIterator[list["_RecordingRow"]]:
-        """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
             options, others = _choices(request, runtime)
@@ -162,11 +161,9 @@ class _RecordingRow:
         self._recording, self._calls, self._config = recording, calls, config
         self._segments: list[Segment] = []
         self._turns: list[Turn] = []
-        """Turns not sent yet."""
         self._sent_turns: list[Turn] = []
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
-        """Seconds of audio that are recognised, over all channels."""
         self.on_progress: Callable[[], None] = lambda: None
 
     async def segments(
@@ -216,7 +213,6 @@ class _RecordingRow:
         )
 
     def transcript(self, segments: Sequence[Segment]) -> Transcript:
-        """Return the transcript of segments, with what was counted so far."""
         return transcript_of(
             segments,
             self.options.nbest,

@@ -32,7 +32,6 @@ def known_text(text: str) -> Callable[[], Awaitable[str]]:
 
 
 no_text = known_text("")
-"""The text before the first segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,6 @@ class SpeechProbs:
 
 @dataclass(frozen=True, slots=True)
 class SpeechSegment:
-    """A stretch of audio to recognise."""
-
     start: float
     """Start in the audio, in seconds."""
     waveform: Array
@@ -90,8 +87,6 @@ class SpeechSegment:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The result of decoding a segment, or a live utterance so far."""
-
     nbest: Sequence[Hypothesis]
     """Hypotheses, best first. No two have the same text."""
     words: Mapping[str, tuple[Word, ...]]
@@ -113,7 +108,6 @@ class Decoded:
 
 
 NOTHING_DECODED = Decoded([Hypothesis("", 0.0, 0.0)], {"": ()})
-"""The result without a recogniser."""
 
 
 def hypotheses_of(outputs: Mapping[str, TensorHandle]) -> list[Hypothesis]:

@@ -6,13 +6,12 @@ goes on after a restart.
 """
 
 import asyncio
-import fcntl
 import json
 import logging
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -26,6 +25,7 @@ from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
+from conch.cache import flocked
 from conch.component import Array, FloatArray
 from conch.families import likening, replace_voices, voices, voices_that_stand_for
 from conch.fitted_voices import (
@@ -48,11 +48,9 @@ logger = logging.getLogger(__name__)
 
 MODE = "fitting"
 ACTIONS = ("start", "get", "list", "stop", "remove")
-"""Values of the request parameter `action`."""
 MOST_CONSENT_ERRORS = 0.25
 """Most errors of the recognised sentence, as a share of its words."""
 MOST_FAILURES = 10
-"""Failures in the work on a voice before it is given up."""
 WAIT_S = 5.0
 """Seconds between two looks for work that another server has left, and after a failure."""
 
@@ -85,7 +83,6 @@ class Fitting:
         self._starting = asyncio.Lock()
         """Held while recordings are heard, which takes memory, and a name is taken."""
         self._failures: Counter[str] = Counter()
-        """How often the work on a voice has failed, by the voice's id."""
 
     def parse(self, message: Message) -> FittingRequest:
         tensors, sent = message.read_inputs(), dict(message.parameters)
@@ -236,15 +233,18 @@ class Fitting:
                 logger.exception("voices cannot be kept in %s", fitted_voices.folder())
 
     async def _has_fitted_one(self) -> bool:
-        with _alone() as is_mine:
+        fitted_voices.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            lock = flocked(fitted_voices.folder() / ".lock")
+        except BlockingIOError:  # another server fits voices of this folder
+            return False
+        with lock:
             waiting = [item for item in fitted_voices.all_stored() if item.shown.is_in_work]
-            if not is_mine or not waiting:
-                return False
-            await self._finished(waiting[0])
-            return True
+            if waiting:
+                await self._finished(waiting[0])
+            return bool(waiting)
 
     async def _finished(self, voice: StoredVoice) -> None:
-        """Fit a voice to its end, which may be an error."""
         calls = self._runtime.live_calls(self._runtime.detached, MODE)
         try:
             return await FittingJob(voice, self._voice, calls).run()
@@ -263,23 +263,9 @@ class Fitting:
 
 
 def _end(voice: StoredVoice, error: str) -> None:
-    """Keep a voice whose work ends by an error."""
     shown = replace(voice.shown, status="failed", seconds_left=0.0, error=error)
     msgspec.structs.replace(voice, shown=shown, work=None).keep()
     voice.path.with_suffix(STOP).unlink(missing_ok=True)
-
-
-@contextmanager
-def _alone() -> Iterator[bool]:
-    """Yield whether no other server fits voices of this folder; none begins in the block."""
-    fitted_voices.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (fitted_voices.folder() / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
 
 
 def _bytes_of(tensors: Mapping[str, Array], name: str) -> list[bytes]:

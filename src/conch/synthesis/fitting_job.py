@@ -23,7 +23,6 @@ SENTENCES = (
 """Harvard sentences (IEEE 1969) that a voice is fitted with; `verdict_on` judges it by others."""
 STEPS_OF_TRIAL = 20
 FRAMES = 60
-"""Frames of the stretch of a step."""
 
 
 class FittingJob:
@@ -104,7 +103,6 @@ class FittingJob:
         self._voice.keep()
 
     async def _step(self, latents: FloatArray) -> None:
-        """Follow the gradient of a stretch of a sentence."""
         shown = self._voice.shown
         inputs = {
             "latents": latents,

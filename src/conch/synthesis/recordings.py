@@ -15,15 +15,12 @@ from conch.wire.errors import AudioError
 
 VAD = "vad"
 FEWEST, MOST = 3, 50
-"""Recordings of a voice."""
 MOST_S = 300.0
-"""Longest recording, in seconds."""
 LEAST_FILE_S, LEAST_S, ENOUGH_S = 1.5, 15.0, 60.0
 """Least seconds of speech of a recording and of all; with less than the last there is a warning."""
 SPEECH = 0.5
 """Least probability of speech in a frame."""
 PIECE = 24_000
-"""Samples of a piece that is heard by itself."""
 STRETCH = 20 * PIECE
 """Samples of one call, 30 s, whole frames of VAD and the most that the embedding takes."""
 SAME = 0.4
@@ -39,7 +36,6 @@ LEAST_SHARE = 0.2
 @dataclass(frozen=True, slots=True)
 class Speech:
     name: str
-    """Name of the file."""
     waveform: FloatArray
     """What is no pause, at 16 kHz."""
     pieces: FloatArray
@@ -149,7 +145,6 @@ def _together(heard: Sequence[Speech]) -> FloatArray:
 
 
 def _is_narrow(speech: FloatArray) -> bool:
-    """Return whether speech has hardly any power above 4.4 kHz."""
     power = np.abs(np.fft.rfft(speech)) ** 2
     return bool(power[len(power) * 11 // 20 :].sum() < NARROW * power.sum())
 

@@ -55,7 +55,6 @@ CHARACTERS_A_SECOND = 15.0
 """Rough speed of speech, by which waiting texts are ordered."""
 
 MOST_S = 20.0
-"""Longest recording, in seconds."""
 LEAST_HEARD_S, HEARD_S = 0.5, 8.0
 """Seconds of what is spoken by which its likeness to a recording is measured."""
 KEPT = 256
@@ -93,7 +92,6 @@ class Style:
     """A voice that is none of the declared ones."""
 
     voice: str
-    """Value of the components' parameter `voice`."""
     imitation: Imitation
     reference: FloatArray | None = None
     """How the recording of a request sounds; None for a fitted voice."""

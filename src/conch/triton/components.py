@@ -45,7 +45,6 @@ POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
 TIMEOUT_S = 120.0
-"""Seconds for a model to load."""
 # From a time on, so that no two models of the server which make calls have the same numbers.
 _numbers = count(time.time_ns())
 _ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
@@ -213,7 +212,6 @@ def _is_ready(model: str) -> bool:
 
 
 def _size(value: Array | TensorHandle) -> int:
-    """Return the bytes of a tensor, 0 if it is not in host memory."""
     if isinstance(value, TritonTensor):
         return value.numpy().nbytes if value.tensor.is_cpu() else 0
     array = np.asarray(value)

@@ -112,16 +112,13 @@ class Lanes:
         live, ends, post = max_calls // 4, max(1, max_calls // 16), max_calls // 8
         passes = min(2 * max_passes, live)
         self.live = _lane("live", live)
-        """Calls for chunks of live streams."""
         self.passes = _lane("pass", passes)
         """Calls that belong to no request: passes over live utterances."""
         self.ends = _lane("end", ends)
-        """Calls that end a stream of a component."""
         self.recordings = _lane("call", max_calls - live - passes - ends - post)
         self.post = _lane("post", post) if post else self.recordings
         """Calls of models that are not Conch's own: one that hangs keeps its thread."""
         self.audio = _lane("audio", (os.cpu_count() or 1) + 4)
-        """Reads audio files; it calls no component."""
 
     def close(self, timeout_s: float) -> bool:
         """Drop what waits, wait for what runs, and stop all threads; return whether they stopped.

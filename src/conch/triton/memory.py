@@ -8,9 +8,6 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
-
-Loaded = TypeVar("Loaded")
 
 IDLE_S = 10.0
 """Seconds without a call after which a process gives back what it has freed. Each return costs the
@@ -33,7 +30,6 @@ class IdleWatch:
     def __init__(self, then: Callable[[], None], idle_s: float) -> None:
         self._then, self._idle_s = then, idle_s
         self._num_ended = 0
-        """Streams that have ended since the function ran."""
         self._called = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -64,9 +60,3 @@ class IdleWatch:
 
 
 watch = IdleWatch(trim, IDLE_S)
-
-
-def settled(component: Loaded) -> Loaded:
-    """Return a component after giving back the memory that its loading freed."""
-    trim()
-    return component

@@ -65,7 +65,6 @@ def rows_of(request: Any) -> list[Row]:
 
 
 def _check_caller(sent: Any) -> None:
-    """Check that a call has the key of this server, if it has one."""
     key = entry_points.own_key().get(entry_points.COMPONENT_KEY, "")
     if key and not hmac.compare_digest(key.encode(), str(sent).encode()):
         raise InvalidRequestError(

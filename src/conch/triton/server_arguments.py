@@ -49,7 +49,6 @@ def missing_arguments(
 
 
 def _settings(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of each option, `--name=value` or `--name value`."""
     values: dict[str, list[str]] = {}
     name = ""
     for argument in arguments:

@@ -36,7 +36,6 @@ class Weight(NamedTuple):
     """Cost of the graph plus the scaled acoustic one, by which paths are compared."""
     graph: float
     acoustic: float
-    """Acoustic cost, unscaled."""
     labels: tuple[int, ...]
     """Input labels, one a frame."""
 
@@ -69,7 +68,6 @@ class CompactLattice:
     """An acceptor of words; state 0 is the start, and no arc leads to a lower state."""
 
     arcs: tuple[Arc, ...]
-    """Arcs in the order of the states that they leave."""
     finals: dict[int, Weight]
 
     def to_text(self, words: Sequence[str]) -> str:
@@ -181,7 +179,6 @@ def _spread(raw: "_Raw", subset: _Subset) -> tuple[dict[int, _Subset], Weight | 
 
 
 def _common(weights: Sequence[Weight]) -> Weight:
-    """Return the least weight, with the labels that all begin with."""
     first, last = min(item.labels for item in weights), max(item.labels for item in weights)
     pairs = zip(first, last, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -226,7 +223,6 @@ class _Raw:
             sorter.add(int(target), int(source))
         self._order = [*sorter.static_order()]
         self._arcs: list[list[tuple[int, int, Weight]]] = [[] for _ in self._order]
-        """Word, target and weight of each arc, by state."""
         self._finals = paths.finals.astype(np.float64).tolist()
         self.ahead = [inf] * len(self._order)
         """Cost of the best path from each state to the end."""

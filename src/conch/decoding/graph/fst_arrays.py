@@ -280,7 +280,6 @@ def _symbols_in_front(file: BinaryIO) -> tuple[str, tuple[str, ...]]:
 
 
 def _symbols_behind(path: Path, file: BinaryIO) -> tuple[tuple[str, SymbolTable], int]:
-    """Return a table that begins here, and where it ends."""
     name = _read_text(file)
     (count,) = _numbers(file, "<q")
     offset = _aligned(file.tell())

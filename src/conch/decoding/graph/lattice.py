@@ -21,8 +21,6 @@ _MAX_STATES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LatticePath:
-    """A word sequence and its best path."""
-
     words: tuple[int, ...]
     """Output labels."""
     labels: tuple[int, ...]
@@ -113,9 +111,7 @@ class WordLattice:
     """The paths of a search near the best one."""
 
     paths: FstArrays
-    """From words to input labels."""
     words: Any
-    """Word sequences, each once."""
     beam: float
     """Cost above the best path up to which there are paths."""
 

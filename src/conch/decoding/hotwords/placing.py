@@ -195,7 +195,6 @@ class HotwordFinder:
                 yield _Candidate(phrase, first, last, gain, aligned.score, shifted)
 
     def _aligned(self, phrase: int, start: int, end: int) -> Alignment | None:
-        """Return the best alignment of a phrase with a space on either side."""
         key = phrase, start, end, end == len(self.frames)
         if key not in self._alignments:
             units, space = self._trie.spellings[phrase], self._trie.space

@@ -23,7 +23,6 @@ from conch.wire.hotwords import Hotword
 
 ROOT = 0
 _SHOWN = 100
-"""Characters of a model that an error names at most."""
 _FRAME_BITS = 20
 _PER_NAT = 1024
 _SCALE = _PER_NAT << _FRAME_BITS
@@ -44,7 +43,6 @@ class HotwordTrie(NamedTuple):
     weights: DoubleArray
     """float64 `[P]`: nats for each phrase."""
     spellings: tuple[tuple[int, ...], ...]
-    """Units of each phrase."""
     lengths: IntArray
     """int64 `[P]`: units of each phrase."""
     word_counts: IntArray
@@ -60,7 +58,6 @@ class HotwordTrie(NamedTuple):
     space: int | None
     """The unit between words; None if units open words by themselves."""
     vocab: tuple[str, ...]
-    """Texts of the units."""
 
 
 def hotword_trie(

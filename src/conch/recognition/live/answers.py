@@ -26,8 +26,6 @@ NO_PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The position and speech of a stream after a chunk."""
-
     num_samples: int
     utterance: LiveUtterance | None
     speech: SpeechExtent
@@ -50,7 +48,6 @@ class LiveAnswers:
         self._options, self._config, self._passes = options, config, passes
         self._labels = labels
         self._turns: StreamTurns | None = None
-        """Turns of the whole stream, once it has ended."""
         self._unsettled = 0
         """Index of the first utterance whose speakers may still change."""
         self._history = History(options.history_s)
@@ -124,7 +121,6 @@ class LiveAnswers:
         return self._passes.second.first if self._passes else None
 
     def _take_second_passes(self) -> Sequence[int]:
-        """Replace the utterances whose second pass is done, and return their indices."""
         done = self._passes.second.take_done() if self._passes else ()
         for segment in done:
             self._history.replace(with_only_language(segment, self._options, self._config))
@@ -207,7 +203,6 @@ class History:
         self._seconds = seconds
         self._segments: list[Segment] = []
         self.first = 0
-        """Index of the first utterance that is kept."""
 
     @property
     def end(self) -> int:

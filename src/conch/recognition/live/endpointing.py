@@ -36,11 +36,8 @@ class EndpointRules:
     """Rules of which any one ends an utterance, as in sherpa-onnx."""
 
     threshold: float
-    """Smallest probability of speech."""
     silence_ms: float
-    """Silence after speech, in milliseconds."""
     no_speech_ms: float
-    """Silence before any speech, in milliseconds."""
     length_s: float
     """Length of the utterance in seconds. After LONG_PART of it, a short pause is enough."""
 
@@ -187,7 +184,6 @@ class TurnEnd:
             await asyncio.wait((self._asking,), timeout=most_s)
 
     def cancel(self) -> None:
-        """Drop the check that is under way."""
         if self._asking:
             self._asking.cancel()
 

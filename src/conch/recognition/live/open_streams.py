@@ -33,12 +33,10 @@ from conch.wire.result import Hypothesis, Transcript
 logger = logging.getLogger(__name__)
 
 Options = Mapping[str, Any]
-"""Options of a request by name, not checked yet."""
 
 SESSION = "session"
 """Request parameter that separates the streams of two clients with the same sequence id."""
 MAX_SESSION = 128
-"""Characters of a session, as of a sequence id in Triton."""
 ABANDON = "abandon"
 """Request parameter of an END whose text no one reads: the open utterance is dropped."""
 LEAST_S = 0.1
@@ -46,12 +44,9 @@ LEAST_S = 0.1
 
 
 class StreamName(NamedTuple):
-    """Which stream a chunk belongs to."""
-
     model: str
     """Name of the requested model; each model has its own sequence ids."""
     stream_id: int | str
-    """The client's sequence id."""
     session: str | None
     """The client's session, None without one. Whoever does not know it cannot reach the stream."""
 
@@ -65,15 +60,12 @@ class _Open:
     """Hashes of the parameters of START, some of which are long."""
     clock: Callable[[], float]
     used: float
-    """When its last chunk was answered."""
     audio_s: float = 0.0
     arrivals: Arrivals = field(default_factory=Arrivals)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by one chunk after the other, in the order of their arrival."""
     waiting_s: float = 0.0
-    """Seconds of audio in chunks without an answer."""
     waiting: int = 0
-    """Number of chunks without an answer."""
     is_closed: bool = False
 
     @contextmanager
@@ -118,7 +110,6 @@ class OpenStreams:
         self._clock = clock
         self._open: dict[StreamName, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        """Tasks that free the components' state of ended streams."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:

@@ -68,7 +68,6 @@ class LivePasses:
         self.is_rolling = decoder_of(options).is_rolling and options.rolling_pass_ms > 0
         """Whether the stream has rolling passes, as far as load allows."""
         self.text = LiveText()
-        """Text of the open utterance, by its passes."""
         self._spoken = ""
         """Language of the open utterance, as soon as a rolling pass is sure of it."""
         self._utterance = 0
@@ -80,7 +79,6 @@ class LivePasses:
         self._due_since: float | None = None
         """When the next rolling pass was due first."""
         self._following: set[asyncio.Task[None]] = set()
-        """Tasks that wait for a second pass that was prepared."""
         self._failures: set[str] = set()
         self._report = RollingPasses(0)
 

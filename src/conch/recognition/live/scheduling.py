@@ -18,7 +18,6 @@ from conch.wire.options import RecognitionOptions
 Priority = Literal["low", "normal", "high"]
 
 PERIOD_S = 1.0
-"""Seconds between two decisions."""
 LATE_STEP, PROMPT_STEP = 0.45, 0.25
 """Share of a step's length that 9 of 10 steps may take: above the first, the machine is late; below
 the second, it has room."""
@@ -33,7 +32,6 @@ PATIENCE = 3
 MOST_IDLE = 100
 """Periods without a step after which any stretch is gone."""
 LONGEST = 16.0
-"""Largest stretch."""
 MOST_ROLLING, MOST_AT_PAUSES = 5.0, 8.0
 """Stretch up to which there are rolling passes, and passes at pauses that may end an utterance."""
 SHARES: Mapping[Priority, float] = {"low": 0.5, "normal": 1.0, "high": 2.0}
@@ -132,7 +130,6 @@ class Rank(IntEnum):
     SECOND = 0
     """Second passes of utterances that have ended: their text is awaited."""
     ROLLING = 1
-    """Passes while an utterance is open."""
     FILE = 2
     """Passes of a stream that is sent faster than it is spoken."""
 
@@ -176,8 +173,6 @@ class PassQueue:
 
 @dataclass(frozen=True, slots=True)
 class SharedPasses:
-    """Queue, load and clock of the passes over all streams."""
-
     queue: PassQueue
     load: LoadMeter
     clock: Callable[[], float]
@@ -186,8 +181,6 @@ class SharedPasses:
 
 @dataclass(frozen=True, slots=True)
 class PassedStream:
-    """Options, calls and limits of the passes over one live stream."""
-
     options: RecognitionOptions
     calls: Calls
     """Calls that may outlive the request of a chunk."""

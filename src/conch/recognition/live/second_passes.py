@@ -23,8 +23,6 @@ PATIENCE_S = 10.0
 
 @dataclass(slots=True)
 class _Prepared:
-    """A second pass that was begun before its utterance has ended."""
-
     span: Span
     result: asyncio.Task[Segment]
     has_started: bool = False
@@ -178,7 +176,6 @@ class SecondPasses:
         return replace(again, words=words, passes=2, **own)
 
     def _is_shorter(self, again: Segment, segment: Segment) -> bool:
-        """Return whether the second pass has fewer words than the first."""
         language = again.language or self._options.language
         if language not in ("", "auto", self._config.first_pass_language):
             # The first one took another language for its own, and wrote any words.

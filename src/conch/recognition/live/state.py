@@ -41,7 +41,6 @@ class LiveUtterance:
     start: int = 0
     """Start, in samples of the live stream."""
     words: tuple[Word, ...] = ()
-    """Words of the first pass so far."""
     num_stable: int = 0
     """Number of words at the beginning that the first pass no longer changes."""
     score: float = 0.0

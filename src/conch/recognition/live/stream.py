@@ -82,7 +82,6 @@ class StreamRecognizer:
         self._others = others
         """Options to fall back on, in this order, if the server lacks the decoder of `options`."""
         self._is_chosen = False
-        """Whether `_choose` was called, by the first chunk."""
         self._state: State = Waiting()
         self._segment_until = 0
         """End of the firm words that became a segment in mid-utterance, in samples."""
@@ -98,7 +97,6 @@ class StreamRecognizer:
         """Set up what the options choose; nothing was heard before."""
         begin = in_stream(options)
         self._labels = begin(options, self._detached) if begin else None
-        """Labels of speakers; None if not requested."""
         if self._labels:
             options = replace(options, word_timestamps=True)
         self.options = options
@@ -273,7 +271,6 @@ class StreamRecognizer:
     async def _wait_for_speech(
         self, waiting: Waiting, samples: Array, calls: Calls, *, ends: bool
     ) -> None:
-        """Call the VAD alone for a step; begin an utterance if the step has speech."""
         step = LiveStep(samples, await self._find_speech(samples, calls))
         rule = self._find_endpoint(step)
         if self._endpointer.speech.first is None:
@@ -287,7 +284,6 @@ class StreamRecognizer:
         await self._read(utterance, step, calls, rule, ends=ends)
 
     async def _continue(self, samples: Array, calls: Calls, *, ends: bool) -> None:
-        """Call the first pass for a step, and the VAD if enabled; begin an utterance if needed."""
         utterance = self._utterance or LiveUtterance(self._num_samples)
         if self.options.vad:
             speech, (utterance, _) = await both(
@@ -313,7 +309,6 @@ class StreamRecognizer:
         *,
         ends: bool,
     ) -> None:
-        """Update the text of the utterance after a step, and end it if it is over."""
         is_over = rule is not None or ends
         utterance, decoded = await self._first_pass.read(utterance, calls, is_over=is_over)
         # Not before: a component that has lost the stream gets the steps before this one again.
@@ -352,7 +347,6 @@ class StreamRecognizer:
     async def _end_utterance(
         self, utterance: LiveUtterance, decoded: Decoded, calls: Calls, endpoint: str
     ) -> None:
-        """Make a segment of the utterance, rescored if requested, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
         self._endpointer.restart()
         if self._turn_events:
@@ -426,7 +420,6 @@ class StreamRecognizer:
         return SpeechProbs(self._ahead, VAD_FRAME_SAMPLES)
 
     async def _finished(self, segment: Segment, calls: Calls) -> Segment:
-        """Return an utterance of a stream without a second pass in its final form."""
         segment = with_only_language(segment, self.options, self._config)
         is_punctuated = self.options.writes_punctuation
         return await with_text_steps_if_possible(

@@ -167,7 +167,6 @@ def is_credible(
 
 
 def _most_repeats(words: Sequence[Word], length: int) -> int:
-    """Return how often a phrase of `length` words follows itself at most."""
     most = run = 0
     for index in range(length, len(words)):
         run = run + 1 if is_same(words[index], words[index - length]) else 0

@@ -35,11 +35,9 @@ class TurnEvents:
             self._tell("eager_end", speech.after_last, index, probability=round(probability, 4))
 
     def end(self) -> None:
-        """Take note that the utterance has ended."""
         self._has_begun, self._ended_at = False, None
 
     def take(self) -> tuple[TurnEvent, ...]:
-        """Return the events since the last call."""
         new, self._new = tuple(self._new), []
         return new
 

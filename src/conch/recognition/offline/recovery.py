@@ -26,7 +26,6 @@ CERTAIN_WORDS, DOUBTFUL_WORDS = 2, 3
 """Words that the second opinion must find in a gap beyond those of the text: in a certain gap, and
 in a doubtful one."""
 MAX_DEPTH = 3
-"""Largest number of cuts within each other."""
 MIN_PART_S = 0.4
 """Shortest part that is recognised by itself, in seconds."""
 MIN_HALVED_S = 8.0
@@ -55,14 +54,12 @@ class _Recovery:
     options: RecognitionOptions
     calls: Calls
     depth: int = 0
-    """Number of cuts that led to a segment."""
 
     async def recognized(self, speech: SpeechSegment) -> Segment:
         segment = await recognize_segment(speech, self.options, self.calls)
         return await self.completed(segment, speech)
 
     async def completed(self, segment: Segment, speech: SpeechSegment) -> Segment:
-        """Return a recognised segment, repaired if its text leaves speech out."""
         if segment.text and not segment.words:  # not aligned, because nothing was doubtful
             return segment
         threshold, calls = self.options.vad_threshold, self.calls
@@ -144,7 +141,6 @@ def _parts(gap: Gap, words: Sequence[Word], speech: SpeechSegment) -> list[Speec
 def _wordless_part(
     gap: Gap, words: Sequence[Word], edges: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return the longest stretch without words between two edges."""
     inside = words[gap.first : gap.after]
     starts = [edges[0], *(word.end for word in inside)]
     ends = [*(word.start for word in inside), edges[1]]

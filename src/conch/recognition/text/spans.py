@@ -33,8 +33,6 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A text after a step."""
-
     text: str
     changes: tuple[Change, ...] = ()
 
@@ -91,7 +89,6 @@ def _replacements(text: str, rules: Replacements) -> Iterator[TextEdit]:
 
 
 def _with_space(text: str, least: int, start: int, end: int) -> tuple[int, int]:
-    """Return a stretch to delete together with the space on one side of it."""
     before = least + len(text[least:start].rstrip())
     return before, end if before else len(text) - len(text[end:].lstrip())
 
@@ -157,7 +154,6 @@ def _pieces(text: str, after: Rewritten) -> list[Change]:
 def _bounds(
     positions: Sequence[_WordPosition], text: str, after: Rewritten
 ) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each word in the new text."""
     starts = [item.start for item in positions if item.start and not text[item.start - 1].isspace()]
     cuts = sorted({_moved(start, after.changes) for start in starts})
     for run in _RUN.finditer(after.text):
@@ -199,7 +195,6 @@ def _old_position(at: int, piece: Change) -> float:
 def _touched(
     positions: Sequence[_WordPosition], start: float, end: float
 ) -> Sequence[_WordPosition]:
-    """Return the words that a stretch shares characters with."""
     first = bisect_right(positions, start, key=lambda position: position.end)
     return positions[first : bisect_left(positions, end, key=lambda position: position.start)]
 
