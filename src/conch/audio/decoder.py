@@ -73,6 +73,7 @@ STARTS = {
 }
 """How a further file begins where FFmpeg would take it for a part of the first, or skip it."""
 START_BYTES = 19
+"""Most bytes of a match of STARTS."""
 _LATER_ELEMENTS = (b"\x1c\x53\xbb\x6b", b"\x12\x54\xc3\x67", b"\x11\x4d\x9b\x74")
 """First bytes of what may follow the last cluster of a webm: its index, tags, and places."""
 FILE_BUFFER, PIPE_BUFFER = 64 * 1024, 4096

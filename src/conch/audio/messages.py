@@ -18,15 +18,18 @@ JOB = b"J"
 BYTES = b"B"
 """To the decoder: the bytes that it requested; none at the end of the source."""
 WANTED = b"W"
+"""From the decoder: it waits for bytes, see ASK."""
 FORM = b"F"
 """From the decoder: a JSON object, the fields of `conch.audio.intake.SampleFormat`."""
 SAMPLES = b"S"
 DONE = b"D"
 """From the decoder: a JSON list of warnings; the audio has ended."""
 ERROR = b"E"
+"""From the decoder: why the audio cannot be decoded."""
 BUSY = b"O"
 """From the process that starts decoders: it could not start one."""
 MAX_PAYLOAD = 64 * 2**20
+"""Longest payload that is read."""
 
 
 def code_and_size(head: bytes) -> tuple[bytes, int]:

@@ -31,6 +31,7 @@ channels."""
 Channels = Literal["mix", "split"] | int
 """All channels mixed, each by itself, or one by its number from 1."""
 MIX = 0
+"""Channel number of the mix of all channels."""
 MAX_CHANNELS = 64
 MAX_SPLIT_CHANNELS = 8
 """Limit of `split`, because each channel is decoded and recognised separately."""

@@ -14,6 +14,7 @@ NUM_FIRST_BYTES = 4096
 NUM_TEXT_BYTES = 64
 """Bytes that distinguish text from raw samples."""
 NUM_NAMED_BYTES = 20
+"""Bytes that name a container."""
 _MAGIC = (
     (b"OggS", "ogg"),
     (b"fLaC", "flac"),
@@ -57,6 +58,7 @@ NOT_AUDIO = {
     b"MThd": "MIDI notes",
     b"\x7fELF": "a program",
 }
+"""First bytes of a format without audio, and its name."""
 _FORMS = {b"WAVE": "wav", b"AVI ": "avi", b"AIFF": "aiff", b"AIFC": "aiff"}
 """FFmpeg's names for the contents of the containers RIFF, RF64 and FORM."""
 _BITRATES = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)

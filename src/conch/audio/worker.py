@@ -28,6 +28,7 @@ MAX_MEMORY = 384 * 2**20
 MAX_CPU_S = 20
 """Seconds of CPU time that a decoder may take for its next samples."""
 SAMPLE_BYTES = 128 * 1024
+"""Bytes of samples that are sent together."""
 MAX_ERROR = 300
 KEPT_BYTES = 512 * 1024
 """Latest bytes of a pipe that are kept: a further container may begin among them."""

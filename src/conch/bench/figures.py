@@ -66,6 +66,7 @@ class MeanStage:
 
     calls: float
     ms: float
+    """Milliseconds; concurrent calls each count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ Record = TypeVar("Record", bound=StreamRecord)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBenchmark(ServerBenchmark):
     streams: Sequence[int] = (8,)
+    """Numbers of concurrent streams; one run for each."""
     chunk_ms: int = 640
     seconds: float = 60.0
     """Least seconds of audio of a stream."""

@@ -31,7 +31,9 @@ class Offer:
     """The offered load; one of the two fields is set."""
 
     concurrency: int | None = None
+    """Clients of a closed loop."""
     rate: float | None = None
+    """Requests per second of a paced load."""
 
     @property
     def load(self) -> str:
@@ -51,6 +53,7 @@ class Offer:
 @dataclass(frozen=True)
 class Outcome(Generic[Answer]):
     index: int
+    """Position in the order of sending."""
     latency_s: float
     answer: Answer | None
     error: str = ""

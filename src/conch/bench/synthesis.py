@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from conch.bench.memory import MemorySampler
 
 WARMUP = 8
+"""Uncounted texts before each run."""
 RECOGNISED_AT_ONCE = 4
 PACED_S = 60.0
+"""Least seconds of a paced load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ FIRST_GUESS = 20.0
 PERIOD_S = 3.0
 """Least busy time between two figures, in seconds."""
 CROWD = 4
+"""Requests in flight that certainly keep a server busy."""
 SURE, UNSURE = 0.5, 0.02
 """Weight of a new figure. A low one from a few requests says little: the server is partly idle."""
 

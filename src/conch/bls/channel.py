@@ -30,6 +30,7 @@ Trusts = Callable[[int, int], bool]
 SEND_TIMEOUT_S = 10
 """Seconds after which a peer that reads nothing counts as gone."""
 POLL_S = 0.05
+"""Seconds between two tries to reach the host."""
 _LENGTH = struct.Struct(">I")
 
 

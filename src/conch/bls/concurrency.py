@@ -34,6 +34,7 @@ class _WaitingJob:
     key: Key
     number: int
     size: float = field(compare=False)
+    """Slots that it takes."""
     kept: float = field(compare=False)
     """Slots that it must leave free; below 0, those that it alone may take beyond all."""
     admitted: asyncio.Future[None] = field(compare=False)
@@ -52,6 +53,7 @@ class PrioritySemaphore:
         self._oldest_of = oldest_of
         self._given = 0
         self.taken = 0.0
+        """Slots of the jobs in flight."""
         self._exempt = 0
         self._waiting: list[_WaitingJob] = []
         self._numbers = count()

@@ -29,8 +29,10 @@ from conch.processes import model_processes, stat_fields
 logger = logging.getLogger(__name__)
 
 LIST_S = 5.0
+"""Seconds between two lists of the processes."""
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PERIOD_S = 0.5
+"""Seconds between two checks of the calls in flight."""
 MAX_DOUBLINGS = 6
 """How often the limit doubles while a component hangs again and again without an answer."""
 UNKNOWN_S = 60.0
@@ -43,6 +45,7 @@ STARVED_FROM_S = 1.0
 @dataclass(slots=True, eq=False)
 class _CallInFlight:
     size: int
+    """Measure of its work."""
     in_stream: bool
     """Whether it belongs to a stream, so that other streams may overtake it."""
     patience_s: float
@@ -200,10 +203,12 @@ class HangWatch:
         self._least_s, self._metrics = least_s, metrics
         self._clock, self._looked_at = clock, clock()
         self._calls: dict[str, dict[_CallInFlight, None]] = {}
+        """Calls by component, in the order in which they were made."""
         self._speeds: dict[str, Speed] = {}
         self._has_answered: set[str] = set()
         """Components that have answered a call since the last check, errors included."""
         self._hangs: Counter[str] = Counter()
+        """Hangs of each component since its last answer."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hang-watch", daemon=True)

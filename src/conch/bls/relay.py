@@ -78,6 +78,7 @@ class Relay:
         self._lock = threading.Lock()
         self._channel: FrameChannel | None = None
         self._waiting: dict[int, _PendingRequest] = {}
+        """Requests that the host has, by number."""
         self._arrived: SimpleQueue[tuple[Message, Responder] | None] = SimpleQueue()
         self._closing = threading.Event()
         self._threads = [

@@ -23,6 +23,7 @@ NO_MODE = "none"
 class RequestHeader:
     model: str = ""
     outputs: tuple[str, ...] = ()
+    """Names of the tensors that the client requests."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Options, not checked yet."""
     request_id: str = ""
@@ -30,7 +31,9 @@ class RequestHeader:
     stream_id: int | str = 0
     """Sequence id of a live chunk; 0 or "" for a recording."""
     starts: bool = False
+    """Whether it is the first chunk of a live stream."""
     ends: bool = False
+    """Whether it is the last chunk of a live stream."""
     is_decoupled: bool = False
     """Whether the model is decoupled: the request may have any number of answers."""
     trace: Mapping[str, str] = field(default_factory=dict)

@@ -21,6 +21,7 @@ opus qcp qt qta ra rf64 rm rmvb shn snd sph spx tak ts tta vob voc w64 wav wave 
 SUFFIXES = frozenset(_SUFFIXES.split())
 """Suffixes of audio files in a folder. A file that is named itself may have any."""
 MOST_SHOWN = 8
+"""Most suffixes in a message about files that were left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,11 @@ from conch.wire.errors import (
 from conch.wire.result import Transcript
 
 RETRY_S = 2.0
+"""Seconds between two looks at a server that is gone."""
 MAX_RETRIES = 4
 """Times that a recording is sent again because its server cannot be reached, or is lost."""
 MAX_FAILURES = 2
+"""Times that a component fails with a recording."""
 
 Read = Callable[[], Awaitable[Audio]]
 """Reads the audio of a recording; its errors are the recording's."""
@@ -39,6 +41,7 @@ Read = Callable[[], Awaitable[Audio]]
 class Sending:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     jobs: int = 4
+    """Most requests in flight at a server."""
     timeout_s: float = 3600.0
     patience_s: float = 300.0
 
@@ -50,6 +53,7 @@ class Answer:
     transcript: Transcript | None
     error: ConchError | None = None
     seconds: float = 0.0
+    """Seconds from sending the request to the answer."""
     models: Mapping[str, str] = field(default_factory=dict)
     """Version and weights of the models that were called, where the server reports them."""
 

@@ -31,9 +31,11 @@ META = "_conch"
 RUN = f"{META}/run.json"
 LOCK = f"{META}/lock.json"
 WORK = f"{META}/work"
+"""Folder of the finished pieces of unfinished recordings."""
 DONE = f"{META}/done"
 """Folder of the outcome of each shard, so that a later run does not read the shards."""
 FILES = "_files"
+"""Folder of the files of --format."""
 
 PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", "oss"})
 """File systems that show an object only when it is complete."""

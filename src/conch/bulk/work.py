@@ -48,6 +48,7 @@ class WorkUnit:
     shard: str
     sources: tuple[Source, ...]
     long: tuple[int, ...] = ()
+    """Indices in `sources` of those that are cut."""
     index: int = -1
     """Index of the recording of this piece; -1 for all that are not cut."""
     piece: int = 0

@@ -216,6 +216,7 @@ class State:
     counts: int = 0
     """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
     start: int = 0
+    """Its value before the first chunk."""
     is_fixed: bool = False
     """Whether it stays as it began."""
     is_bare: bool = False

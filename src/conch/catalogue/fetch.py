@@ -21,6 +21,7 @@ from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
 LOOK_S = 0.2
+"""Seconds between two looks at how much pip has fetched."""
 _NO_CONNECTION = re.compile(r"connection broken by '\w+\(['\"]?(?:<[^>]*>: )?(.*?)['\"]?\)'")
 
 Progress = Callable[[int], None]

@@ -35,6 +35,7 @@ They must import cheaply: `conch --help` loads all of them.
 
 _UNKNOWN_COMMAND = re.compile(r"argument [A-Z]+: invalid choice: '([^']*)' \(choose from (.*)\)")
 SHORT_USAGE = 3
+"""Most lines of usage in front of an error."""
 WHEEL = "nvidia-pytriton"
 TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
 """The server's version by version of the wheel, which does not report it."""

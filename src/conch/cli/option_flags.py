@@ -16,6 +16,7 @@ from conch.wire.options import RecognitionOptions, all_options
 from conch.wire.speaker_names import names_of
 
 _FOR_PROGRAMS = ("vad_state",)
+"""Options without a flag: only programs set them."""
 
 
 def add_option_flags(

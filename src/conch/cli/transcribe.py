@@ -37,6 +37,7 @@ HEALED_S = 60.0
 MAX_SENDS = 3
 """Times that a file is sent to a server that cannot be reached, or is lost."""
 LOOK_S = 0.5
+"""Seconds between two checks that it is back."""
 
 SUFFIXES = {"text": "txt"}
 """Suffixes of output files, where they are not the name of the format."""
@@ -84,7 +85,9 @@ class TranscribeJob:
     options: dict[str, Any]
     jobs: int
     output: Path | None = None
+    """The output file of the only input."""
     output_dir: Path | None = None
+    """The folder with an output file for each input."""
     speaker_names: Mapping[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from conch.component import Array, FloatArray
 
 MICROSOFT = "com.microsoft"
+"""Domain of ONNX Runtime's own operators."""
 
 
 class Graph:

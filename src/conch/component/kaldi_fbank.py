@@ -8,6 +8,7 @@ import numpy as np
 from conch.component import SAMPLE_RATE, FloatArray
 
 FRAME_S = 0.01
+"""Seconds from one frame to the next."""
 _WINDOW, _SHIFT, _TRANSFORM = 400, 160, 512
 """Samples of a window, from one to the next, and of its transform."""
 _PREEMPHASIS = 0.97

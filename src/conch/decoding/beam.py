@@ -99,6 +99,7 @@ class Emission(NamedTuple):
 @dataclass(slots=True, eq=False)
 class _Prefix:
     key: int
+    """Hash of the units."""
     parent: int | None
     """Key without the last unit."""
     emission: Emission

@@ -76,6 +76,7 @@ def _answered(
 @dataclass(slots=True)
 class _SearchStream(Generic[OneSearch]):
     parameters: Mapping[str, Any] | None = None
+    """Parameters of the first chunk."""
     search: OneSearch | None = None
 
 

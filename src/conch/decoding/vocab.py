@@ -131,6 +131,7 @@ def _byte_of() -> dict[str, int]:
 class _Word:
     text: str = ""
     units: dict[int, PathUnit] = field(default_factory=dict)
+    """Units that have written the word, by position."""
 
 
 class WrittenUnits:

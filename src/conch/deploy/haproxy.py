@@ -23,6 +23,7 @@ TEMPLATE = Path(__file__).with_suffix(".cfg")
 """Template whose lines with `@{name}` are repeated for each server."""
 MARK = "# Made by `conch deploy haproxy`"
 DEFAULT_PORTS = {"http": 8000, "grpc": 8001, "gateway": 9000}
+"""The ports of `conch serve`."""
 MAX_PORT = 65_535
 
 

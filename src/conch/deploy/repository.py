@@ -25,6 +25,7 @@ MAX_BATCH = 64
 CONTAINER = "nvcr.io/nvidia/tritonserver:25.08-py3"
 
 Device = Literal["AUTO", "CPU", "GPU"]
+"""Where instances run, as Triton names it."""
 
 _BITS = (8, 16, 32, 64)
 _TYPES = {
@@ -33,6 +34,7 @@ _TYPES = {
     "double": "FP64",
     "bool": "BOOL",
 }
+"""Triton's types by those of ONNX Runtime."""
 _TENSORRT = """
 # An engine is made at the first request of a larger shape, in minutes. trt_engine_cache_path keeps
 # it: mount a folder there. precision_mode FP16 is faster, and may write other texts.

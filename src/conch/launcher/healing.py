@@ -11,6 +11,7 @@ from dataclasses import dataclass
 FROZEN_S = 0.7
 """Seconds that a process may be stopped: less than the second after which Triton gives it up."""
 LONGEST_DELAY_S = 30.0
+"""Seconds between two attempts, at most."""
 QUIET_S = 2.0
 """Seconds without computing after which a server that was asked to stop has nothing left to do."""
 QUIET_CPU_S = 0.05

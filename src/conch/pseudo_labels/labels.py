@@ -33,6 +33,7 @@ from conch.wire.options import RecognitionOptions
 
 LABELS = ("path", "duration", "language", "cer", "text", "text_a", "text_b")
 SEGMENTS = ("recording", "start", "end")
+"""Further columns of labels of segments."""
 REJECTED = ("path", "start", "end", "language", "cer", "reason", "text_a", "text_b")
 """There is no column `text`, so that training cannot use it as a manifest."""
 

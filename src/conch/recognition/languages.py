@@ -17,6 +17,7 @@ from conch.wire.result import Segment
 LEAST_LENGTH = 20
 """Characters for which a shorter text counts: of a word alone, the score says little."""
 TRANSLATED_INTO = "en"
+"""Language of all of Whisper's translations."""
 
 
 def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOptions:

@@ -161,9 +161,11 @@ class _RecordingRow:
         self._recording, self._calls, self._config = recording, calls, config
         self._segments: list[Segment] = []
         self._turns: list[Turn] = []
+        """Turns not sent yet."""
         self._sent_turns: list[Turn] = []
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
+        """Seconds of audio that are recognised, over all channels."""
         self.on_progress: Callable[[], None] = lambda: None
 
     async def segments(

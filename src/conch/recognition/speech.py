@@ -32,6 +32,7 @@ def known_text(text: str) -> Callable[[], Awaitable[str]]:
 
 
 no_text = known_text("")
+"""The text before the first segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class Decoded:
 
 
 NOTHING_DECODED = Decoded([Hypothesis("", 0.0, 0.0)], {"": ()})
+"""The result without a recogniser."""
 
 
 def hypotheses_of(outputs: Mapping[str, TensorHandle]) -> list[Hypothesis]:

@@ -24,6 +24,7 @@ class Aligned(NamedTuple):
     """An alignment of words with the beginning of others."""
 
     pairs: dict[int, int]
+    """Index of the other word, by the index of the word."""
     end: int
     """Number of other words that are aligned; those from here on come after all words."""
 

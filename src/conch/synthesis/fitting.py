@@ -51,6 +51,7 @@ ACTIONS = ("start", "get", "list", "stop", "remove")
 MOST_CONSENT_ERRORS = 0.25
 """Most errors of the recognised sentence, as a share of its words."""
 MOST_FAILURES = 10
+"""Failures in the work on a voice before it is given up."""
 WAIT_S = 5.0
 """Seconds between two looks for work that another server has left, and after a failure."""
 

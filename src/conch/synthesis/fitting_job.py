@@ -23,6 +23,7 @@ SENTENCES = (
 """Harvard sentences (IEEE 1969) that a voice is fitted with; `verdict_on` judges it by others."""
 STEPS_OF_TRIAL = 20
 FRAMES = 60
+"""Frames of the stretch of a step."""
 
 
 class FittingJob:

@@ -15,12 +15,15 @@ from conch.wire.errors import AudioError
 
 VAD = "vad"
 FEWEST, MOST = 3, 50
+"""Recordings of a voice."""
 MOST_S = 300.0
+"""Longest recording, in seconds."""
 LEAST_FILE_S, LEAST_S, ENOUGH_S = 1.5, 15.0, 60.0
 """Least seconds of speech of a recording and of all; with less than the last there is a warning."""
 SPEECH = 0.5
 """Least probability of speech in a frame."""
 PIECE = 24_000
+"""Samples of a piece that is heard by itself."""
 STRETCH = 20 * PIECE
 """Samples of one call, 30 s, whole frames of VAD and the most that the embedding takes."""
 SAME = 0.4

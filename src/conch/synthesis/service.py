@@ -55,6 +55,7 @@ CHARACTERS_A_SECOND = 15.0
 """Rough speed of speech, by which waiting texts are ordered."""
 
 MOST_S = 20.0
+"""Longest recording, in seconds."""
 LEAST_HEARD_S, HEARD_S = 0.5, 8.0
 """Seconds of what is spoken by which its likeness to a recording is measured."""
 KEPT = 256

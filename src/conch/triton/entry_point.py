@@ -112,6 +112,7 @@ class Lanes:
         live, ends, post = max_calls // 4, max(1, max_calls // 16), max_calls // 8
         passes = min(2 * max_passes, live)
         self.live = _lane("live", live)
+        """Calls for chunks of live streams."""
         self.passes = _lane("pass", passes)
         """Calls that belong to no request: passes over live utterances."""
         self.ends = _lane("end", ends)

@@ -47,6 +47,7 @@ def finish(component: Starting) -> None:
 
 class _Request:
     _numbered: ClassVar[dict[int, "_Request"]] = {}
+    """Requests that may be let go, by number."""
 
     def __init__(self, request: Any) -> None:
         # The request is kept too: its tensors are in its memory.

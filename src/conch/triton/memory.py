@@ -30,6 +30,7 @@ class IdleWatch:
     def __init__(self, then: Callable[[], None], idle_s: float) -> None:
         self._then, self._idle_s = then, idle_s
         self._num_ended = 0
+        """Streams that have ended since the function ran."""
         self._called = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

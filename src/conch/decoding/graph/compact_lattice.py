@@ -36,6 +36,7 @@ class Weight(NamedTuple):
     """Cost of the graph plus the scaled acoustic one, by which paths are compared."""
     graph: float
     acoustic: float
+    """Acoustic cost, unscaled."""
     labels: tuple[int, ...]
     """Input labels, one a frame."""
 
@@ -68,6 +69,7 @@ class CompactLattice:
     """An acceptor of words; state 0 is the start, and no arc leads to a lower state."""
 
     arcs: tuple[Arc, ...]
+    """Arcs in the order of the states that they leave."""
     finals: dict[int, Weight]
 
     def to_text(self, words: Sequence[str]) -> str:
@@ -223,6 +225,7 @@ class _Raw:
             sorter.add(int(target), int(source))
         self._order = [*sorter.static_order()]
         self._arcs: list[list[tuple[int, int, Weight]]] = [[] for _ in self._order]
+        """Word, target and weight of each arc, by state."""
         self._finals = paths.finals.astype(np.float64).tolist()
         self.ahead = [inf] * len(self._order)
         """Cost of the best path from each state to the end."""

@@ -111,6 +111,7 @@ class WordLattice:
     """The paths of a search near the best one."""
 
     paths: FstArrays
+    """From words to input labels."""
     words: Any
     beam: float
     """Cost above the best path up to which there are paths."""

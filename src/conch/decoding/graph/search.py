@@ -139,6 +139,7 @@ class WfstStream:
         self._decoder.init_decoding()
         self._frames: list[FloatArray] = []
         self._lattice: tuple[WordLattice, DoubleArray] | None = None
+        """Paths near the best one, and the costs of the frames."""
 
     @property
     def num_frames(self) -> int:

@@ -23,6 +23,7 @@ from conch.wire.hotwords import Hotword
 
 ROOT = 0
 _SHOWN = 100
+"""Characters of a model that an error names at most."""
 _FRAME_BITS = 20
 _PER_NAT = 1024
 _SCALE = _PER_NAT << _FRAME_BITS

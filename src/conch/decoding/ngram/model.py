@@ -70,6 +70,7 @@ class NgramModel:
         self._backoffs = [lookup[f"backoffs{order}"] for order in range(1, longest)]
         self.oov_log_prob = oov_log_prob
         self.start = self.after((-1,) * len(self._backoffs), SENTENCE_START)[1]
+        """Context at the start of a sentence."""
 
     @property
     def words(self) -> Iterable[str]:

@@ -48,6 +48,7 @@ class LiveAnswers:
         self._options, self._config, self._passes = options, config, passes
         self._labels = labels
         self._turns: StreamTurns | None = None
+        """Turns of the whole stream, once it has ended."""
         self._unsettled = 0
         """Index of the first utterance whose speakers may still change."""
         self._history = History(options.history_s)

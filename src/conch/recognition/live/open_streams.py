@@ -33,6 +33,7 @@ from conch.wire.result import Hypothesis, Transcript
 logger = logging.getLogger(__name__)
 
 Options = Mapping[str, Any]
+"""Options of a request by name, not checked yet."""
 
 SESSION = "session"
 """Request parameter that separates the streams of two clients with the same sequence id."""
@@ -110,6 +111,7 @@ class OpenStreams:
         self._clock = clock
         self._open: dict[StreamName, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        """Tasks that free the components' state of ended streams."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:

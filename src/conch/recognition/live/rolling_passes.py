@@ -79,6 +79,7 @@ class LivePasses:
         self._due_since: float | None = None
         """When the next rolling pass was due first."""
         self._following: set[asyncio.Task[None]] = set()
+        """Tasks that wait for a second pass that was prepared."""
         self._failures: set[str] = set()
         self._report = RollingPasses(0)
 

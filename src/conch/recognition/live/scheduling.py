@@ -18,6 +18,7 @@ from conch.wire.options import RecognitionOptions
 Priority = Literal["low", "normal", "high"]
 
 PERIOD_S = 1.0
+"""Seconds between two decisions."""
 LATE_STEP, PROMPT_STEP = 0.45, 0.25
 """Share of a step's length that 9 of 10 steps may take: above the first, the machine is late; below
 the second, it has room."""
@@ -130,6 +131,7 @@ class Rank(IntEnum):
     SECOND = 0
     """Second passes of utterances that have ended: their text is awaited."""
     ROLLING = 1
+    """Passes while an utterance is open."""
     FILE = 2
     """Passes of a stream that is sent faster than it is spoken."""
 

@@ -5,6 +5,7 @@ import math
 from conch.component import SAMPLE_RATE
 
 PERIOD_S = 10.0
+"""Least time between two marks, in seconds."""
 AHEAD_S = 2.0
 """A stream that is more seconds ahead of its speaker is a file."""
 STALL_S = 1.0

@@ -82,6 +82,7 @@ class StreamRecognizer:
         self._others = others
         """Options to fall back on, in this order, if the server lacks the decoder of `options`."""
         self._is_chosen = False
+        """Whether `_choose` was called, by the first chunk."""
         self._state: State = Waiting()
         self._segment_until = 0
         """End of the firm words that became a segment in mid-utterance, in samples."""

@@ -16,6 +16,7 @@ from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES, Array
 from conch.wire.result import Word
 
 FRAME_S = VAD_FRAME_SAMPLES / SAMPLE_RATE
+"""Seconds of one speech probability."""
 # The length of English words in the slowest recording of dev. In 490 segments with pauses, every
 # gap with a second more speech had lost words, and hardly one below 0.45 s had.
 WORD_S = 0.35
@@ -40,6 +41,7 @@ class Gap(NamedTuple):
     start: float
     end: float
     first: int
+    """Index of the first word in the gap."""
     after: int
     """Index after the last word in the gap; equal to `first` if there is none."""
     missing_s: float

@@ -26,6 +26,7 @@ CERTAIN_WORDS, DOUBTFUL_WORDS = 2, 3
 """Words that the second opinion must find in a gap beyond those of the text: in a certain gap, and
 in a doubtful one."""
 MAX_DEPTH = 3
+"""Largest number of cuts within each other."""
 MIN_PART_S = 0.4
 """Shortest part that is recognised by itself, in seconds."""
 MIN_HALVED_S = 8.0
