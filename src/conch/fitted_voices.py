@@ -26,6 +26,7 @@ speaks with fitted voices."""
 CONSENT_VARIABLE = "CONCH_VOICE_CONSENT"
 """Environment variable of `tritonserver`: the sentence that a person must speak; empty for none."""
 NAME = re.compile(r"\w(?:[\w .'-]{0,58}[\w.])?")
+"""Names of fitted voices."""
 TAKES_NAME = "takes 1 to 60 letters, digits, spaces and any of . ' - _"
 LEAST_MINUTES, MOST_MINUTES, MINUTES = 1, 120, 10
 """Of the work on a voice; the last is the default."""

@@ -79,6 +79,7 @@ _LATER_ELEMENTS = (b"\x1c\x53\xbb\x6b", b"\x12\x54\xc3\x67", b"\x11\x4d\x9b\x74"
 FILE_BUFFER, PIPE_BUFFER = 64 * 1024, 4096
 """Bytes that FFmpeg reads at a time; of a pipe also to detect the codecs, without long delay."""
 SILENT_SAMPLES = 4096
+"""Samples of silence that are written at once."""
 ITEM_BYTES = {"u8": 1, "s16": 2, "s32": 4, "flt": 4, "dbl": 8}
 """Bytes of a sample, by FFmpeg's names of the types."""
 

@@ -30,6 +30,7 @@ MAX_CPU_S = 20
 SAMPLE_BYTES = 128 * 1024
 """Bytes of samples that are sent together."""
 MAX_ERROR = 300
+"""Most characters of an error that is not of Conch."""
 KEPT_BYTES = 512 * 1024
 """Latest bytes of a pipe that are kept: a further container may begin among them."""
 

@@ -155,6 +155,7 @@ class Shown:
     """When it came, in seconds after the stream's first sample was spoken."""
     ended: tuple[Ended, ...]
     text: str
+    """Text of the utterance that is being spoken."""
     firm: str
     """The beginning of that text that stays until the utterance ends."""
     is_last: bool
@@ -184,6 +185,7 @@ class Script:
     spans: tuple[tuple[float, float], ...]
     """Start and end of each utterance, in seconds."""
     text: str
+    """Reference of all utterances."""
     utterances: tuple[int, ...] = ()
     """Index of each utterance among the recordings."""
 
@@ -194,6 +196,7 @@ class StreamRecord:
     def __init__(self, script: Script, has_second_pass: bool) -> None:
         self.script = script
         self.chunk_s: list[float] = []
+        """Latency of each chunk, in seconds."""
         self.first_partial_s: list[float] = []
         """Seconds from the start of each utterance to its first text."""
         self.final_s: list[float] = []

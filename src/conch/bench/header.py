@@ -71,6 +71,7 @@ Plain = str | int | float | None
 class Machine:
     cpu: str
     cores: int
+    """Cores that this process may use."""
     memory_gb: float
     system: str
     load_average: float

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from conch.bench.memory import Memory, MemorySampler
 
 WARMUP_CLIENTS = 4
+"""Clients that send the uncounted requests before a paced load."""
 COLUMNS = ("system", "load", "RTFx", "WER %", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "peak MB")
 CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
 

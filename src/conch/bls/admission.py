@@ -143,6 +143,7 @@ class Admission:
         self._requests = 0
         self._bytes = self._live_bytes = 0
         self._room = PrioritySemaphore(config.max_audio_in_flight_s)
+        """Its slots are seconds of audio."""
 
     @property
     def audio_s(self) -> float:
@@ -287,6 +288,7 @@ class ServerSpeed:
         self._since: float | None = None
         """When work began after the latest pause; None in a pause."""
         self._least = math.inf
+        """Least number of requests in flight in this period."""
 
     def seconds_for(self, audio_s: float) -> float:
         return audio_s / self.audio_per_s

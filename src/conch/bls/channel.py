@@ -22,6 +22,7 @@ from conch.processes import stat_fields
 logger = logging.getLogger(__name__)
 
 Header = Mapping[str, Any]
+"""The JSON part of a frame."""
 Received = Callable[[Header, Mapping[str, Array]], None]
 Frame = list[bytes | memoryview]
 Trusts = Callable[[int, int], bool]

@@ -37,6 +37,7 @@ MAX_REPEATS = 2
 MAX_REPEATS_HUNG = 1
 """Repeats of a call that hung: each try keeps the component busy."""
 PATIENCE_S = 15.0
+"""Longest time to wait for a component that is away, in seconds."""
 SETTLE_S = 0.25
 """Seconds until a call tries a component that still counts as ready: it may have been replaced
 before its failure was known."""

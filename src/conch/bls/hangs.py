@@ -38,6 +38,7 @@ MAX_DOUBLINGS = 6
 UNKNOWN_S = 60.0
 """Limit before a component's first answer, in seconds: the first call may compile kernels."""
 MEMORY = 64
+"""Largest number of calls in the mean of a component's speed."""
 STARVED_FROM_S = 1.0
 """Seconds without an answer after which it matters whether the component waits for a core."""
 

@@ -20,6 +20,7 @@ from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
 BLOCK_BYTES = 32 << 20
+"""Size of Ray Data's blocks: one piece of a long recording."""
 STORE_BYTES = 1 << 30
 CALLS_AT_ONCE = 3
 """Units that a worker handles at once, so that its server is busy while one of them ends."""
@@ -29,6 +30,7 @@ MAX_BLOCKS = 4096
 CONNECT_S = 10.0
 STOP_S = 15.0
 _RAISED = re.compile(r"^(?:conch\.wire\.errors\.)?BulkError: (.*)$", re.MULTILINE)
+"""The last line of a traceback."""
 LOCALHOST = ("localhost", "127.0.0.1", "::1")
 
 

@@ -44,6 +44,7 @@ class Sending:
     """Most requests in flight at a server."""
     timeout_s: float = 3600.0
     patience_s: float = 300.0
+    """Seconds to wait for a server that is gone."""
 
 
 @dataclass(frozen=True, slots=True)

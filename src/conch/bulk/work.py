@@ -36,6 +36,7 @@ class Job:
     urls: tuple[str, ...] = ()
     """Running servers; without one, each node starts its own."""
     command: tuple[str, ...] = ()
+    """The program that starts the server of a node."""
     weights: Mapping[str, str] = field(default_factory=dict)
     """Names or folders of the weights of such a server, by kind; empty for its default."""
     sending: Sending = field(default_factory=Sending)

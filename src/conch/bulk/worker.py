@@ -59,6 +59,7 @@ Result = TypeVar("Result")
 Columns = dict[str, Any]
 """A batch or row of Ray Data: `unit`, pickled, and `wav` with the FP32 samples of a piece."""
 READY = re.compile(r"^  gRPC +(grpc://\S+)", re.MULTILINE)
+"""The line of `conch serve` with its address."""
 START_S = 300.0
 GRACE_S = 10.0
 LOOK_S = 0.1

@@ -91,6 +91,7 @@ class OnnxNetwork:
     """A network of a folder, as a model of its own."""
 
     part: str
+    """Name among the networks of the folder."""
     path: Path
     header: GraphHeader
     takes: str
@@ -210,7 +211,9 @@ class State:
 
     name: str
     element_type: int
+    """As in `Value`."""
     shape: tuple[int, ...]
+    """Shape for one stream."""
     axis: int
     """Axis of the streams in a batch."""
     counts: int = 0
@@ -248,6 +251,7 @@ class AcousticEncoder:
     chunk: int = 0
     """Feature frames that one run of a streaming encoder reads; 0 for one of whole recordings."""
     shift: int = 0
+    """Feature frames from one run to the next."""
     before: int = 0
     """Feature frames of a chunk that runs before have written, for an encoder without states."""
     left: int = 0

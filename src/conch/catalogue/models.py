@@ -197,6 +197,7 @@ def _own() -> list[Path]:
 class Listed:
     name: str
     folder: Path | None
+    """Folder; None if the model is not on this machine."""
     wrong: str = ""
     """Defect and remedy; empty for a complete model."""
     languages: int | None = None

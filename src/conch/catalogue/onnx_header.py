@@ -21,6 +21,7 @@ _VALUE_NAME, _TYPE, _TENSOR, _ELEMENT, _SHAPE, _DIM, _SIZE, _SYMBOL = 1, 2, 1, 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 FLOAT, INT32, INT64, FLOAT16 = 1, 6, 7, 10
+"""Numbers of types of tensors."""
 _INT8_OPERATORS = {"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger"}
 
 

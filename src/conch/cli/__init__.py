@@ -37,6 +37,7 @@ _UNKNOWN_COMMAND = re.compile(r"argument [A-Z]+: invalid choice: '([^']*)' \(cho
 SHORT_USAGE = 3
 """Most lines of usage in front of an error."""
 WHEEL = "nvidia-pytriton"
+"""The package that brings the Triton server."""
 TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
 """The server's version by version of the wheel, which does not report it."""
 

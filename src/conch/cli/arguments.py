@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from conch.wire.hosts import is_address
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""The group of a parser that commands are added to."""
 MAX_PORT = 65_535
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 

@@ -62,8 +62,11 @@ PLAYERS: dict[str, str] = {
     "play": "-q -t raw -e signed -b 16 -c 1 -r {rate} -",
     "ffplay": "-loglevel error -nodisp -autoexit -f s16le -ar {rate} -i -",
 }
+"""Programs that play raw samples of stdin, and their arguments."""
 SUFFIXES = {"ogg": "opus", "raw": "pcm_s16", "pcm": "pcm_s16", "f32": "pcm_f32"}
+"""Formats of suffixes that are not the name of one."""
 HEARD = "The source of the huge river is the clear spring."
+"""What is spoken to hear how alike a voice sounds."""
 READ_BYTES = 65_536
 _WITHOUT = ("timestamps", "deadline_ms", "lead_ms")
 

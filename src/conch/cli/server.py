@@ -41,6 +41,7 @@ BEFORE = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
 _CHOSEN = [kind for kind in KINDS.values() if kind.help]
 WEIGHTS = "".join(f"\n{kind.flag} {kind.value}  {kind.help}" for kind in _CHOSEN) + "\n"
 NO_WEIGHTS = {kind.name: "" for kind in _CHOSEN}
+"""The values of these flags where they are not given."""
 DEFAULT_WEIGHTS: Mapping[str, str] = MappingProxyType({})
 
 

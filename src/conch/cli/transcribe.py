@@ -42,6 +42,7 @@ LOOK_S = 0.5
 SUFFIXES = {"text": "txt"}
 """Suffixes of output files, where they are not the name of the format."""
 SEVERAL = ("text", "json", "ctm", "stm", "rttm")
+"""Formats that may follow each other in one output."""
 
 EXAMPLES = """
 examples:

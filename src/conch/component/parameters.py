@@ -14,6 +14,7 @@ from conch.wire.errors import ConfigError
 Config = TypeVar("Config")
 
 CGROUP = Path("/sys/fs/cgroup")
+"""Folder of the container's control group."""
 
 _BOOLS = {"true": True, "false": False}
 _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}

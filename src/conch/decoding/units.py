@@ -11,6 +11,7 @@ from conch.component import SAMPLE_RATE
 from conch.wire.joining import is_unspaced
 
 BLANK = 0
+"""Id of the blank, the first unit of every vocabulary."""
 ENCODER_FRAME_SAMPLES = 320
 """Samples of one encoder frame: 20 ms."""
 ENCODER_FRAME_MS = 1000 * ENCODER_FRAME_SAMPLES // SAMPLE_RATE

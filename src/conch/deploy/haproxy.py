@@ -30,6 +30,7 @@ MAX_PORT = 65_535
 @dataclass(frozen=True, slots=True)
 class BackendServer:
     host: str
+    """Name or address; IPv6 without brackets."""
     http_port: int = DEFAULT_PORTS["http"]
     grpc_port: int = DEFAULT_PORTS["grpc"]
     gateway_port: int = DEFAULT_PORTS["gateway"]

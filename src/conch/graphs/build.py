@@ -37,6 +37,7 @@ from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
 EPSILON = 0
+"""Label of arcs that read or write nothing."""
 DICTIONARY_LOG_PROB = -16.0
 """Least natural log of the unigram probability of the words of a dictionary: they are many, and few
 of them are said."""

@@ -20,6 +20,7 @@ DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
 """Debian package by library, for libraries that a slim Debian lacks."""
 LIBPYTHON = f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0"
 SHARED_MEMORY = Path("/dev/shm")
+"""Where the server and its models exchange tensors."""
 DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
 
 

@@ -60,6 +60,7 @@ class TritonServer:
         self.component_key = "" if config.open_components else new_key()
         """Key that callers of the components must send; empty if any client may call them."""
         self._first_stubs: dict[int, str] = {}
+        """Model by process id, when the server became ready."""
         self.heals: Counter[str] = Counter()
         """Times that `keep_serving` gave a model new processes, by the model's name."""
         self.restarts = 0

@@ -15,6 +15,7 @@ from conch.wire.named_models import decoders_of, served_as
 from conch.wire.needs import decoder_of_chosen
 
 PARAMETER = "model"
+"""Key of the folder in a component's config.pbtxt."""
 SPEECH = "speech"
 RELAY = "speech_stream"
 """A model whose code hands requests to another one."""

@@ -15,6 +15,7 @@ from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
 SPEECH = Path(conch.__file__).parent / "samples" / "tiger.ogg"
+"""Seven seconds of verse."""
 SAMPLES = 16_000
 """Samples of SPEECH that are recognised, a second: enough for encoders, decoders and rescorers."""
 STREAM_ID = "warm-up"

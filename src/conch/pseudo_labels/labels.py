@@ -45,6 +45,7 @@ THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 class LabelFilter:
     max_cer: float
     text: Side = "a"
+    """Recogniser whose text is the label."""
     cut: Path | None = None
     """Folder for the audio of segments; None labels whole files."""
 

@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 MODE = "fitting"
 ACTIONS = ("start", "get", "list", "stop", "remove")
+"""Values of the request parameter `action`."""
 MOST_CONSENT_ERRORS = 0.25
 """Most errors of the recognised sentence, as a share of its words."""
 MOST_FAILURES = 10
@@ -84,6 +85,7 @@ class Fitting:
         self._starting = asyncio.Lock()
         """Held while recordings are heard, which takes memory, and a name is taken."""
         self._failures: Counter[str] = Counter()
+        """How often the work on a voice has failed, by the voice's id."""
 
     def parse(self, message: Message) -> FittingRequest:
         tensors, sent = message.read_inputs(), dict(message.parameters)

@@ -93,6 +93,7 @@ class Style:
     """A voice that is none of the declared ones."""
 
     voice: str
+    """Value of the components' parameter `voice`."""
     imitation: Imitation
     reference: FloatArray | None = None
     """How the recording of a request sounds; None for a fitted voice."""

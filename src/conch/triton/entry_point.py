@@ -116,10 +116,12 @@ class Lanes:
         self.passes = _lane("pass", passes)
         """Calls that belong to no request: passes over live utterances."""
         self.ends = _lane("end", ends)
+        """Calls that end a stream of a component."""
         self.recordings = _lane("call", max_calls - live - passes - ends - post)
         self.post = _lane("post", post) if post else self.recordings
         """Calls of models that are not Conch's own: one that hangs keeps its thread."""
         self.audio = _lane("audio", (os.cpu_count() or 1) + 4)
+        """Reads audio files; it calls no component."""
 
     def close(self, timeout_s: float) -> bool:
         """Drop what waits, wait for what runs, and stop all threads; return whether they stopped.

@@ -13,6 +13,7 @@ from conch.triton.requests import respond
 Config = TypeVar("Config")
 Made = TypeVar("Made")
 Args = Mapping[str, str]
+"""Triton's arguments of `initialize`."""
 
 
 class StreamComponent(ComponentModel, Protocol):

@@ -204,6 +204,7 @@ class History:
         self._seconds = seconds
         self._segments: list[Segment] = []
         self.first = 0
+        """Index of the first utterance that is kept."""
 
     @property
     def end(self) -> int:

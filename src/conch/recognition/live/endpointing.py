@@ -36,8 +36,11 @@ class EndpointRules:
     """Rules of which any one ends an utterance, as in sherpa-onnx."""
 
     threshold: float
+    """Smallest probability of speech."""
     silence_ms: float
+    """Silence after speech, in milliseconds."""
     no_speech_ms: float
+    """Silence before any speech, in milliseconds."""
     length_s: float
     """Length of the utterance in seconds. After LONG_PART of it, a short pause is enough."""
 

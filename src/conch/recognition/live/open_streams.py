@@ -38,6 +38,7 @@ Options = Mapping[str, Any]
 SESSION = "session"
 """Request parameter that separates the streams of two clients with the same sequence id."""
 MAX_SESSION = 128
+"""Characters of a session, as of a sequence id in Triton."""
 ABANDON = "abandon"
 """Request parameter of an END whose text no one reads: the open utterance is dropped."""
 LEAST_S = 0.1
@@ -48,6 +49,7 @@ class StreamName(NamedTuple):
     model: str
     """Name of the requested model; each model has its own sequence ids."""
     stream_id: int | str
+    """The client's sequence id."""
     session: str | None
     """The client's session, None without one. Whoever does not know it cannot reach the stream."""
 
@@ -61,11 +63,13 @@ class _Open:
     """Hashes of the parameters of START, some of which are long."""
     clock: Callable[[], float]
     used: float
+    """When its last chunk was answered."""
     audio_s: float = 0.0
     arrivals: Arrivals = field(default_factory=Arrivals)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by one chunk after the other, in the order of their arrival."""
     waiting_s: float = 0.0
+    """Seconds of audio in chunks without an answer."""
     waiting: int = 0
     is_closed: bool = False
 

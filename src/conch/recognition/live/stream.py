@@ -98,6 +98,7 @@ class StreamRecognizer:
         """Set up what the options choose; nothing was heard before."""
         begin = in_stream(options)
         self._labels = begin(options, self._detached) if begin else None
+        """Labels of speakers; None if not requested."""
         if self._labels:
             options = replace(options, word_timestamps=True)
         self.options = options

@@ -55,6 +55,7 @@ class _Recovery:
     options: RecognitionOptions
     calls: Calls
     depth: int = 0
+    """Number of cuts that led to a segment."""
 
     async def recognized(self, speech: SpeechSegment) -> Segment:
         segment = await recognize_segment(speech, self.options, self.calls)
