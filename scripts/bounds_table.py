@@ -204,8 +204,7 @@ def bounds_of_speech() -> list[Bound]:
         Bound(
             "the order of requests",
             "twice those in flight",
-            "tests/bls/test_fair_order.py::"
-            "test_those_who_give_up_leave_nothing_behind_however_many_they_are",
+            f"{ADMISSION}::test_those_who_give_up_leave_nothing_behind_however_many_they_are",
         ),
         Bound(
             "calls that wait for a component",
