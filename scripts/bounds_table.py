@@ -98,7 +98,7 @@ next samples |
 | requests that wait for room | those in flight |
     tests/bls/test_admission.py::test_those_who_leave_while_they_wait_are_forgotten
 | the order of requests | twice those in flight |
-    tests/bls/test_fair_order.py::test_those_who_give_up_leave_nothing_behind_however_many_they_are
+    tests/bls/test_admission.py::test_those_who_give_up_leave_nothing_behind_however_many_they_are
 | calls that wait for a component | those of requests in flight |
     tests/bls/test_concurrency.py::test_calls_that_leave_while_they_wait_are_forgotten
 | questions whether the server has a model | those of the last {REMEMBER_S:g} s |

@@ -6,17 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import tritonclient.http
 import yaml
+from http_server import Asked, http_server
 from subprocesses import output_of
 
 from conch.cli import build_parser
@@ -301,28 +300,16 @@ def metrics_saying(streams: Sequence[int]) -> Iterator[str]:
     """Yield the address of metrics with so many open streams, one number after the other."""
     left = list(streams)
 
-    class Metrics(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            number = left.pop(0) if len(left) > 1 else left[0]
-            text = "# TYPE conch_open_streams gauge\n" + "".join(
-                f'conch_open_streams{{model="{model}"}} {value}\n'
-                for model, value in (("speech", number), ("speech_stream", 0))
-            )
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(text.encode())
+    def answer(asked: Asked) -> tuple[int, bytes]:
+        number = left.pop(0) if len(left) > 1 else left[0]
+        text = "# TYPE conch_open_streams gauge\n" + "".join(
+            f'conch_open_streams{{model="{model}"}} {value}\n'
+            for model, value in (("speech", number), ("speech_stream", 0))
+        )
+        return 200, text.encode()
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Metrics) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/metrics"
-        finally:
-            server.shutdown()
-            thread.join()
+    with http_server(answer) as port:
+        yield f"http://127.0.0.1:{port}/metrics"
 
 
 def drain(url: str, *, at_most: float) -> float:

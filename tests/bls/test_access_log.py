@@ -56,8 +56,7 @@ async def test_a_failing_component_is_told_once_and_a_chunk_of_no_stream_too(cap
         async def call(self, call):
             raise ComponentError("x" * 2 * MAX_ERROR)
 
-    async with serving() as (recognizer, _):
-        client = Client(recognizer, Broken())
+    async with streaming(Broken()) as (client, _):
         with pytest.raises(ComponentError):
             await client.send(audio("1"))
         with pytest.raises(SessionError):
@@ -79,9 +78,9 @@ async def test_a_refused_chunk_has_no_line_while_its_stream_goes_on(caplog):
 
 
 async def test_a_start_that_is_refused_has_a_line(caplog):
-    async with serving() as (recognizer, components):
+    async with streaming(nbest=0) as (client, _):
         with pytest.raises(OptionError):
-            await Client(recognizer, components, nbest=0).send(audio("1"))
+            await client.send(audio("1"))
     (line,) = lines(caplog)
     assert line["outcome"] == "INVALID_OPTION"
     assert "nbest" in line["error"]

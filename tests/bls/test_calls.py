@@ -26,11 +26,7 @@ from conch.wire.errors import (
 )
 def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
     components = PlainComponents()
-
-    async def fail(model):
-        raise error
-
-    components.before = fail
+    components.failing, components.failure = "vad", error
     runtime = runtime_on(components)
     calls = runtime.live_calls(components, "offline")
     with pytest.raises(type(error)):
@@ -45,11 +41,7 @@ def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
 @pytest.mark.parametrize("slow", ["vad", "ctc_encoder"])
 async def test_the_path_has_the_order_in_which_calls_were_made(slow):
     components = PlainComponents()
-
-    async def wait(model):
-        await asyncio.sleep(0.02 if model == slow else 0)
-
-    components.before = wait
+    components.before = lambda model: asyncio.sleep(0.02 if model == slow else 0)
     calls = calls_on(components)
     await asyncio.gather(
         calls("vad", {"waveform": np.ones(512, np.float32)}, []),
@@ -62,7 +54,7 @@ async def test_the_path_has_the_order_in_which_calls_were_made(slow):
 async def within(deadline_ms, do):
     """Run `do(calls)` within a deadline, with components that wait until they are cancelled."""
     components = PlainComponents()
-    components.before = lambda model: asyncio.Event().wait()
+    components.hold()
     calls = calls_on(components, deadline_ms)
     async with calls.limited():
         return await do(calls)

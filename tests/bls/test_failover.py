@@ -1,7 +1,8 @@
-"""Calls of components that die and come back, in virtual time."""
+"""Calls of components that die and come back, or are loaded when needed, in virtual time."""
 
 import asyncio
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from conch.bls.failover import (
     MAX_REPEATS,
     MAX_REPEATS_HUNG,
     PATIENCE_S,
+    PAUSE_S,
     REMEMBER_S,
     SETTLE_AGAIN_S,
     Failover,
+    OnDemand,
 )
 from conch.bls.metrics import CALLS, CALLS_REPEATED, Metrics
 from conch.bls.runtime import Runtime
@@ -28,6 +31,10 @@ from conch.wire.errors import ComponentError, DeadlineError, MissingModelError, 
 pytestmark = pytest.mark.virtual_time
 
 AUDIO = {"waveform": np.ones(512, np.float32)}
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Server:
@@ -52,7 +59,7 @@ class Server:
     ) -> float:
         """Call a component in a request of its own; return the second of the answer."""
         await self.calls()(model, inputs, wanted, sequence=sequence)
-        return asyncio.get_running_loop().time()
+        return now()
 
     @property
     def repeated(self) -> dict[tuple[str, ...], float]:
@@ -111,7 +118,7 @@ async def test_calls_of_a_dead_process_keep_no_turns_at_the_new_one():
     await server.components.replace("vad")
     await asyncio.gather(*asked)
     # Back after 1.5 s; then two rounds. The dead process fails one of its eight calls a second.
-    assert asyncio.get_running_loop().time() < 2.6
+    assert now() < 2.6
 
 
 async def test_a_component_that_was_back_before_its_death_was_known_is_called_again_soon(server):
@@ -145,7 +152,7 @@ async def test_a_call_that_fails_behind_the_replacement_holds_nobody_up(server):
     await first
     assert await second > await first
     assert "vad" not in server.runtime.failover.away
-    began = asyncio.get_running_loop().time()
+    began = now()
     assert await server.call() - began < 0.1
 
 
@@ -154,7 +161,7 @@ async def test_a_model_that_was_never_there_is_missing_at_once(server):
     with pytest.raises(MissingModelError, match="rescorer is not loaded"):
         await server.call("rescorer")
     assert not await server.calls().is_loaded("rescorer")
-    assert asyncio.get_running_loop().time() < 0.1
+    assert now() < 0.1
 
 
 async def test_a_component_that_is_served_is_waited_for_by_who_never_called_it(server):
@@ -174,10 +181,10 @@ async def test_a_model_that_is_unloaded_for_good_is_missing_after_the_wait(serve
     server.components.unload("vad")
     with pytest.raises(ComponentAwayError, match="not back within 15 s; try again"):
         await server.call()
-    waited = asyncio.get_running_loop().time()
+    waited = now()
     with pytest.raises(MissingModelError):
         await server.call()
-    assert asyncio.get_running_loop().time() == waited
+    assert now() == waited
     assert PATIENCE_S <= waited < PATIENCE_S + 0.5
 
 
@@ -187,7 +194,7 @@ async def test_a_request_that_asks_what_is_loaded_waits_for_a_replacement(server
     loading = asyncio.create_task(server.components.replace("vad", found_s=0))
     found = await server.calls().is_loaded("vad")
     await loading
-    answered = asyncio.get_running_loop().time()
+    answered = now()
     assert found
     assert 1.0 <= answered < 1.3
 
@@ -247,10 +254,7 @@ async def test_a_call_hangs_twice_at_most():
 
 @pytest.mark.parametrize("error", [ComponentError("out of order"), OptionError("no such language")])
 async def test_what_a_component_answers_itself_is_not_repeated(server, error):
-    async def refuse(model):
-        raise error
-
-    server.components.before = refuse
+    server.components.failing, server.components.failure = "vad", error
     with pytest.raises(type(error), match=str(error)):
         await server.call()
     made = len(server.components.calls)
@@ -275,7 +279,7 @@ async def test_a_call_that_kills_is_made_three_times_at_most(server):
 async def test_a_deadline_holds_while_a_component_is_away(server):
     await server.call()
     server.components.unload("vad")
-    began = asyncio.get_running_loop().time()
+    began = now()
     calls = server.calls(2000)
     with pytest.raises(DeadlineError, match="deadline_ms of 2000 ran out in"):
         async with calls.limited():
@@ -283,7 +287,7 @@ async def test_a_deadline_holds_while_a_component_is_away(server):
     server.components.load("vad")
     # The others' wait goes on.
     await server.call()
-    assert 2.0 <= asyncio.get_running_loop().time() - began < 2.5
+    assert 2.0 <= now() - began < 2.5
 
 
 async def test_a_request_that_is_given_up_is_cancelled_and_not_repeated():
@@ -327,13 +331,13 @@ async def test_a_call_in_a_stream_is_not_repeated_and_its_start_is(server):
     replaced = asyncio.create_task(server.components.replace("ctc_streaming_encoder", found_s=2))
     with pytest.raises(ComponentAwayError, match="has died: START the stream again"):
         await encode(server)
-    failed = asyncio.get_running_loop().time()
+    failed = now()
     with pytest.raises(ComponentAwayError, match="is being replaced: START the stream again"):
         await encode(server)
-    assert asyncio.get_running_loop().time() == failed
+    assert now() == failed
     await encode(server, starts=True)
     await replaced
-    answered = asyncio.get_running_loop().time()
+    answered = now()
     assert failed < 1.2
     assert 3.0 <= answered < 4.0
 
@@ -347,3 +351,132 @@ async def test_the_start_of_a_stream_waits_for_a_place_no_longer_than_a_few_seco
     longest = server.components.timeouts_s
     assert longest[:2] == [START_PATIENCE_S, START_PATIENCE_S]
     assert 1.9 < longest[2] <= 2.0
+
+
+LOAD_S = 2.0
+LATER = ("moonshine_encoder", "rescorer")
+TEXTS = {"hypotheses": np.array(["a"], object)}
+
+
+class LoadingServer(Server):
+    """One whose components are in part loaded later; those of `broken` never are."""
+
+    def __init__(self, *later: str) -> None:
+        super().__init__()
+        self.components.missing.update(later)
+        self.loads: Counter[str] = Counter()
+        self.broken: set[str] = set()
+        on_demand = OnDemand(later, self.components.is_loaded, self.load)
+        self.runtime = Runtime(
+            RecognitionConfig(), own_components(), self.components, ("vad",), on_demand=on_demand
+        )
+
+    async def load(self, model: str) -> None:
+        self.loads[model] += 1
+        await asyncio.sleep(LOAD_S)
+        if model in self.broken:
+            raise ComponentError("no weights in /srv/lm")
+        self.components.load(model)
+
+    async def rescored(self) -> float:
+        """Call the rescorer in a request of its own; return the second of the answer."""
+        await self.calls()("rescorer", TEXTS, ("lm_scores",))
+        return now()
+
+
+async def test_all_requests_wait_for_one_load():
+    server = LoadingServer(*LATER)
+    answered = await asyncio.gather(*(server.rescored() for _ in range(8)))
+    assert LOAD_S <= min(answered) <= max(answered) < LOAD_S + 0.1
+    began = now()
+    assert await server.rescored() < began + 0.1
+    assert server.loads == {"rescorer": 1}
+    assert server.runtime.failover.on_demand == [*LATER]
+
+
+async def test_what_a_request_needs_is_loaded_at_the_same_time():
+    server = LoadingServer(*LATER)
+    await server.calls().need(("vad", *LATER, "someones_own"))
+    assert now() == LOAD_S
+    assert server.loads == dict.fromkeys(LATER, 1)
+    assert await server.calls().is_loaded("rescorer")
+    assert now() == LOAD_S
+
+
+async def test_what_is_loaded_is_not_loaded_again():
+    """As after `speech` was replaced; Triton would end the processes that others call."""
+    server = LoadingServer("rescorer")
+    server.components.load("rescorer")
+    assert await server.calls().is_loaded("rescorer")
+    await server.rescored()
+    assert not server.loads
+
+
+async def test_an_extra_is_no_reason_to_load_a_component():
+    server = LoadingServer("rescorer")
+    calls = server.calls()
+    assert not await calls.has("rescorer")
+    assert not server.loads
+    await calls.need(("rescorer",))
+    assert await calls.has("rescorer")
+
+
+async def test_a_model_that_is_not_loaded_on_demand_is_missing():
+    server = LoadingServer("moonshine_encoder")
+    server.components.missing.add("rescorer")
+    assert not await server.calls().is_loaded("rescorer")
+    with pytest.raises(MissingModelError, match="rescorer is not loaded"):
+        await server.rescored()
+    assert not server.loads
+
+
+async def test_a_failed_load_is_named_and_tried_again_after_a_pause():
+    server = LoadingServer(*LATER)
+    server.broken.add("rescorer")
+    named = r"^model rescorer cannot be loaded: no weights in /srv/lm; see the server's log"
+    # Both what asks and what calls.
+    asks = (server.calls().is_loaded("rescorer"), server.rescored(), server.rescored())
+    for error in await asyncio.gather(*asks, return_exceptions=True):
+        with pytest.raises(ComponentError, match=named):
+            raise error
+    await server.calls().need(("moonshine_encoder",))
+    await asyncio.sleep(LOAD_S + PAUSE_S - now() - 0.1)
+    with pytest.raises(ComponentError, match=named):
+        await server.rescored()
+    assert server.loads["rescorer"] == 1
+    await asyncio.sleep(0.2)
+    server.broken.clear()
+    await server.rescored()
+    assert server.loads["rescorer"] == 2
+
+
+async def test_a_request_that_is_given_up_leaves_the_load_to_the_others():
+    server = LoadingServer("rescorer")
+
+    async def limited() -> None:
+        calls = server.calls(deadline_ms=500)
+        async with calls.limited():
+            await calls.need(["rescorer"])
+
+    first, other = asyncio.create_task(limited()), asyncio.create_task(server.rescored())
+    with pytest.raises(DeadlineError, match="500 ran out before the first call"):
+        await first
+    assert now() < LOAD_S
+    assert LOAD_S <= await other < LOAD_S + 0.1
+    assert server.loads["rescorer"] == 1
+
+
+async def test_one_that_has_died_is_waited_for_and_not_loaded_here():
+    server = LoadingServer("rescorer")
+    await server.rescored()
+    server.components.kill("rescorer")
+    healing = asyncio.create_task(server.components.replace("rescorer"))
+    await server.rescored()
+    await healing
+    assert server.loads["rescorer"] == 1
+    # Unless it stays away: somebody has unloaded it.
+    server.components.unload("rescorer")
+    with pytest.raises(ComponentError, match=f"not back within {PATIENCE_S:g} s"):
+        await server.rescored()
+    await server.rescored()
+    assert server.loads["rescorer"] == 2

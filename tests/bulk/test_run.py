@@ -1,34 +1,15 @@
 """Whoever watches a run hears once that a server is gone, and that it is back."""
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
+from http_server import Asked, http_server
 from waiting import wait_until
 
 from conch.bulk.run import absence, watched
 
 
-class Ready(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def ready_server(port: int = 0) -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", port), Ready) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+def ready(asked: Asked) -> tuple[int, bytes]:
+    return 200, b""
 
 
 def test_a_loss_and_the_return_are_each_reported_once() -> None:
@@ -47,7 +28,7 @@ def test_a_loss_and_the_return_are_each_reported_once() -> None:
     def back(url: str) -> None:
         heard.append(("back", url))
 
-    with ready_server() as port:
+    with http_server(ready) as port:
         pass
     url = f"http://127.0.0.1:{port}"
     with watched([url], lost, back, look_s=0.02, absence=counted):
@@ -55,7 +36,7 @@ def test_a_loss_and_the_return_are_each_reported_once() -> None:
         seen = len(looks)
         wait_until(lambda: len(looks) > seen + 3)
         assert heard == [("lost", url)]
-        with ready_server(port):
+        with http_server(ready, port=port):
             wait_until(lambda: len(heard) > 1)
             assert heard == [("lost", url), ("back", url)]
 

@@ -4,13 +4,12 @@ import hashlib
 import http.client
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
-from threading import Thread
 
 import grpc  # type: ignore[import-untyped]
 import pytest
+from http_server import Asked, http_server
 from router import RunningRouter, free_ports, routing
 
 from conch.deploy.haproxy import BackendServer
@@ -20,47 +19,18 @@ pytestmark = pytest.mark.nightly
 INFER = "/v2/models/speech/infer"
 
 
-@contextmanager
-def answering(name: str) -> Iterator[int]:
-    """Yield the port of a server whose answers tell its name, and what path was asked for."""
+def answering(name: str) -> AbstractContextManager[int]:
+    """Run a server whose answers tell its name, and what path was asked for."""
 
-    class Answers(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(asked: Asked) -> tuple[int, bytes]:
+        said: dict[str, object] = {"by": name, "path": asked.path}
+        if asked.method == "POST":
+            secret = hashlib.sha256(asked.path.encode() + name.encode()).hexdigest()
+            beta = "transcription_sessions" in asked.path
+            said |= {"client_secret": {"value": secret}} if beta else {"value": secret}
+        return 200, json.dumps(said).encode()
 
-        def handle(self) -> None:
-            with suppress(ConnectionError):  # what HAProxy kept is closed at its end
-                super().handle()
-
-        def do_GET(self) -> None:
-            self._answer({"by": name, "path": self.path})
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            secret = hashlib.sha256(self.path.encode() + name.encode()).hexdigest()
-            beta = "transcription_sessions" in self.path
-            made = {"client_secret": {"value": secret}} if beta else {"value": secret}
-            self._answer({"by": name, "path": self.path, **made})
-
-        def _answer(self, said: dict[str, object]) -> None:
-            body = json.dumps(said).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        # Or it would wait for connections that HAProxy keeps.
-        server.daemon_threads = True
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
+    return http_server(answer, protocol="HTTP/1.1")
 
 
 @pytest.fixture

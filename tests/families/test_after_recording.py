@@ -1,19 +1,15 @@
 """Hooks over the whole recording: what they get, and where what they find goes."""
 
-import asyncio
 import json
 
 import numpy as np
+import plain_labels
 import pytest
-from audio_files import audio_file
-from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
 from plain_streams import audio
 
 import conch.families
 from conch.families import FAMILIES
 from conch.recognition.offline.recording import WholeRecording
-from conch.recognition.request import RecognitionRequest
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import joined_parts
 from conch.wire.result import Transcript
@@ -30,18 +26,8 @@ def speakers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer(*channels: np.ndarray, streamed: bool, **options) -> list[Transcript]:
     """Return the parts of a streamed answer, or the only one."""
-    components = PlainComponents()
-    recognizer = recognizer_on(components)
-    buffer = audio_file(np.stack(channels, axis=1), 16_000, "FLOAT")
-    file = np.array([[buffer]], dtype=object)
-    request = RecognitionRequest(audio=file, parameters=options)
-
-    async def parts() -> list[Transcript]:
-        if not streamed:
-            return await recognizer.recognize(request, components)
-        return [part async for part in recognizer.stream(request, components)]
-
-    return asyncio.run(parts())
+    file = plain_labels.file_of(np.stack(channels, axis=1))
+    return plain_labels.answer(file, streamed=streamed, **options)[0]
 
 
 def test_the_answer_has_what_the_hooks_have_made_of_the_segments(speakers):

@@ -1,14 +1,12 @@
 """Languages: detected once for a segment, sent with its other calls, and told."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognized, recognizer_on
+from plain_recognizer import recognized, recognizer_on, speech
 from spoken_components import SpokenComponents, made, until_a_pause
 
 from conch.recognition.request import RecognitionRequest
@@ -16,8 +14,6 @@ from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import language_of
 from conch.wire.result import Hypothesis, Segment, Transcript
-
-RATE = 16_000
 
 
 class TwoLanguages(PlainComponents):
@@ -38,18 +34,11 @@ def recognize(
     """Return the transcript of segments of so many seconds, each of a level."""
     if decoder:
         sent["decoder"] = decoder
-    silence = np.zeros(3 * RATE, np.float32)
-    parts = [np.full(round(seconds * RATE), level, np.float32) for seconds, level in segments]
-    wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
+    wav = speech(*((level, seconds) for seconds, level in segments))
     recognizer = recognizer_on(components, first_pass_language="fr")
     request = RecognitionRequest(wav=wav[np.newaxis], parameters=sent)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript
-
-
-def sent_to(components: PlainComponents, model: str) -> list[Mapping[str, Any]]:
-    calls = zip(components.calls, components.parameters, strict=True)
-    return [parameters for called, parameters in calls if called == model]
 
 
 def test_each_segment_has_its_language_and_the_whole_that_of_most_seconds():
@@ -81,12 +70,12 @@ def test_the_mean_is_weighted_by_length():
 def test_what_is_asked_for_reaches_the_decoder_and_nothing_else_is_sent():
     components = TwoLanguages()
     recognize(components, (1.0, 0.9), languages="de,zh", prompt="Names: Conch.", coverage=False)
-    (sent,) = sent_to(components, "attention_decoder")
+    (sent,) = components.parameters_of("attention_decoder")
     assert (sent["language"], sent["languages"]) == ("auto", "de,zh")
     assert sent["prompt"] == "Names: Conch."
     components = TwoLanguages()
     recognize(components, (1.0, 0.9), coverage=False)
-    (sent,) = sent_to(components, "attention_decoder")
+    (sent,) = components.parameters_of("attention_decoder")
     assert {"languages", "task", "prompt"} & set(sent) == set()
 
 
@@ -95,7 +84,7 @@ def test_a_decoder_that_reads_no_prompt_gets_none():
     components = TwoLanguages()
     asked = {"decoder": "moonshine", "rescore": True, "prompt": "Names: Conch."}
     recognize(components, (1.0, 0.9), coverage=False, **asked)
-    (sent,) = sent_to(components, "moonshine_decoder")
+    (sent,) = components.parameters_of("moonshine_decoder")
     assert "prompt" not in sent
 
 
@@ -115,7 +104,7 @@ def test_the_words_of_another_text_are_aligned_in_the_language_that_was_found():
         word_timestamps=True,
         languages="de,zh",
     )
-    decoding, aligning = sent_to(components, "attention_decoder")
+    decoding, aligning = components.parameters_of("attention_decoder")
     assert (decoding["language"], aligning["language"]) == ("auto", "de")
     assert "languages" not in aligning
 
@@ -125,17 +114,17 @@ def test_parts_that_are_decoded_again_and_the_second_opinion_know_the_language()
     components.language_spoken, components.language_share = "de", 0.7
     found = recognized(components, made(".abcd-efgh."), decoder="attention")
     assert (found.language, found.language_probability) == ("de", 0.7)
-    sent = sent_to(components, "attention_decoder")
+    sent = components.parameters_of("attention_decoder")
     assert len(sent) > 1
     assert [item["language"] for item in sent] == ["auto", *["de"] * (len(sent) - 1)]
-    assert sent_to(components, "ctc_decoder")[0]["language"] == "de"
+    assert components.parameters_of("ctc_decoder")[0]["language"] == "de"
 
 
 def test_a_translation_is_english_and_tells_what_it_is_from():
     components = TwoLanguages()
     found = recognize(components, (1.0, 0.9), (2.0, 0.9), task="translate")
     assert (found.language, found.translated_from, found.language_probability) == ("en", "de", 0.9)
-    assert {item["task"] for item in sent_to(components, "attention_decoder")} == {"translate"}
+    assert {item["task"] for item in components.parameters_of("attention_decoder")} == {"translate"}
     assert "ctc_decoder" not in components.calls
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mortal_components import MortalComponents
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognizer_on, speech
 
 from conch.audio.segmentation import text_of_state
 from conch.component import VAD_STATE_SIZE, bytes_array
@@ -20,13 +20,6 @@ from conch.wire.errors import (
 from conch.wire.result import Transcript
 
 RATE = 16_000
-
-
-def speech(*levels: float, seconds: float = 1.0, pause: float = 3.0) -> np.ndarray:
-    """Utterances, each of one level, with pauses too long to share a segment."""
-    silence = np.zeros(int(pause * RATE), np.float32)
-    parts = [np.full(int(seconds * RATE), level, np.float32) for level in levels]
-    return np.concatenate([part for level in parts for part in (silence, level)] + [silence])
 
 
 def recognize(components, request, **limits):
@@ -73,15 +66,7 @@ def test_one_memory_is_not_for_several_recordings():
 
 
 def test_all_segments_are_in_flight_at_once(components):
-    everyone_is_here = asyncio.Event()
-
-    async def wait_for_all(model):
-        if model == "moonshine_encoder":
-            if components.calls.count("moonshine_encoder") == 5:
-                everyone_is_here.set()
-            await asyncio.wait_for(everyone_is_here.wait(), 10)
-
-    components.before = wait_for_all
+    components.meet("moonshine_encoder", 5)
     request = one(speech(0.1, 0.2, 0.3, 0.4, 0.5))
     (transcript,) = recognize(components, request, max_encoder_calls=10)
     assert components.most_in_flight == 5
@@ -144,15 +129,8 @@ def test_without_vad_everything_is_decoded_and_the_vad_not_called(components):
 
 
 def test_long_audio_carries_the_vads_state_from_block_to_block(components):
-    states = []
-
-    async def note(model):
-        if model == "vad":
-            states.append(model)
-
-    components.before = note
-    (transcript,) = recognize(components, one(speech(*[0.3] * 30, seconds=2, pause=3)))
-    assert len(states) == 5
+    (transcript,) = recognize(components, one(speech(*[(0.3, 2.0)] * 30)))
+    assert components.calls.count("vad") == 5
     assert len(transcript.segments) == 30
 
 
@@ -255,10 +233,7 @@ def test_rows_are_answered_row_by_row():
 
 
 def test_a_deadline_ends_the_request_at_once_and_no_call_follows(components):
-    async def hang(model):
-        await asyncio.sleep(3600 if model == "moonshine_encoder" else 0)
-
-    components.before = hang
+    components.hold("moonshine_encoder")
     with pytest.raises(DeadlineError, match="deadline_ms of 100 ran out in moonshine_encoder"):
         recognize(components, one(speech(0.1), deadline_ms=100))
     assert components.calls == ["vad", "moonshine_encoder"]

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognized
-from plain_streams import Client, audio, serving, streaming
+from plain_recognizer import recognized, speech
+from plain_streams import audio, streaming
 
 from conch.wire.errors import ComponentError, MissingModelError
 
-RATE = 16_000
 RESCORING = ("neural_rescorer", "rescorer", "ctc_encoder", "ctc_decoder")
 
 
@@ -40,11 +39,8 @@ class Listed(PlainComponents):
         ]
 
 
-def recognize(components, seconds=(1.0,), **parameters):
-    silence = np.zeros(3 * RATE, np.float32)
-    parts = [np.full(round(length * RATE), 0.5, np.float32) for length in seconds]
-    wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
-    return recognized(components, wav, **parameters)
+def recognize(components, utterances=1, **parameters):
+    return recognized(components, speech(*[0.5] * utterances), **parameters)
 
 
 def called(components) -> set[str]:
@@ -119,20 +115,18 @@ def test_without_a_neural_rescorer_the_n_grams_score(components):
 
 
 def test_a_missing_model_fails_the_request_whether_or_not_a_list_needs_it():
+    neural, both, ctc = {"neural_rescorer"}, {"neural_rescorer", "rescorer"}, {"ctc_encoder"}
     for scores in ({"one": -1.0}, {"one": -1.0, "two": -1.2}):
         components = Listed(**scores)
-        components.missing = {"neural_rescorer", "rescorer"}
-        with pytest.raises(MissingModelError, match="model rescorer is not loaded"):
-            recognize(components, rescore=True)
-        components.missing = {"neural_rescorer"}
-        with pytest.raises(MissingModelError, match="model neural_rescorer is not loaded"):
-            recognize(components, rescore=True, lm_context=True)
-        components.missing = {"ctc_encoder"}
-        with pytest.raises(MissingModelError, match="model ctc_encoder is not loaded"):
-            recognize(components, accuracy="best")
-        components.missing = {"neural_rescorer", "rescorer", "ctc_encoder"}
-        with pytest.raises(MissingModelError, match=r"^models rescorer, ctc_encoder .*best: name"):
-            recognize(components, accuracy="best")
+        for missing, options, message in (
+            (both, {"rescore": True}, "model rescorer is not loaded"),
+            (neural, {"rescore": True, "lm_context": True}, "model neural_rescorer is not loaded"),
+            (ctc, {"accuracy": "best"}, "model ctc_encoder is not loaded"),
+            (both | ctc, {"accuracy": "best"}, r"^models rescorer, ctc_encoder .*best: name"),
+        ):
+            components.missing = missing
+            with pytest.raises(MissingModelError, match=message):
+                recognize(components, **options)
 
 
 def test_an_impossible_text_never_wins_and_keeps_the_scores_finite():
@@ -156,10 +150,10 @@ def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone(components)
 
 def test_the_context_is_the_prompt_and_the_text_before(components):
     options = {"rescore": True, "lm_weight": 1.0}
-    recognize(components, (1, 1, 1), prompt="Numbers.", **options)
+    recognize(components, 3, prompt="Numbers.", **options)
     assert components.sent("neural_rescorer", "context") == [["Numbers.\n\n"]] * 3
     components = Listed(one=-1.0, two=-1.2)
-    recognize(components, (1, 1, 1), prompt="Numbers.", lm_context=True, **options)
+    recognize(components, 3, prompt="Numbers.", lm_context=True, **options)
     said = [["Numbers.\n\n"], ["Numbers.\n\ntwo"], ["Numbers.\n\ntwo"]]
     assert components.sent("neural_rescorer", "context") == said
 
@@ -197,8 +191,7 @@ async def test_a_second_pass_scores_by_what_the_first_one_heard(components):
 
 
 async def test_a_second_pass_has_the_utterance_before_as_its_context(components):
-    async with serving(components) as (recognizer, components):
-        options = {"rescore": True, "lm_context": True}
-        client = Client(recognizer, components, mode="two_pass", **options)
+    options = {"mode": "two_pass", "rescore": True, "lm_context": True}
+    async with streaming(components, **options) as (client, _):
         await client.send(audio("1..2"), ends=True)
     assert components.sent("neural_rescorer", "context") == [["two"]]

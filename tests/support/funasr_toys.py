@@ -4,11 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnx
 from onnx import TensorProto
-from transducer_toys import Toy, scalar
-
-from conch.component.graph import Graph
+from transducer_toys import Toy, with_tokens
 
 MELS, WINDOW, SHIFT = 80, 7, 6
 WIDTH, SIZE = MELS * WINDOW, 32
@@ -22,11 +19,8 @@ def _folder(path: Path, toy: Toy, tokens: list[str], **more: object) -> tuple[Pa
     """Write a folder of FunASR and one of sherpa-onnx, and return them."""
     means = toy.random.normal(-12, 1, WIDTH), toy.random.uniform(0.2, 0.3, WIDTH)
     texts = [[f"{value:.6f}" for value in values] for values in means]
-    model = toy.graph.model("toy")
     original, converted = path / "funasr", path / "sherpa"
-    for folder in (original, converted):
-        folder.mkdir(parents=True)
-    onnx.save(model, original / "model.onnx")
+    toy.save(original / "model.onnx")
     parts = zip(("AddShift", "Rescale"), texts, strict=True)
     lines = [
         f"<{name}> {WIDTH} {WIDTH}\n<LearnRateCoef> 0 [ {' '.join(values)} ]\n"
@@ -40,19 +34,16 @@ def _folder(path: Path, toy: Toy, tokens: list[str], **more: object) -> tuple[Pa
         "model_conf:\n    predictor_bias: 1\nlang: zh-cn\n"
     )
     (original / "tokens.json").write_text(json.dumps(tokens), "utf-8")
-    metadata = {
-        "lfr_window_size": WINDOW,
-        "lfr_window_shift": SHIFT,
-        "neg_mean": ",".join(texts[0]),
-        "inv_stddev": ",".join(texts[1]),
-        "vocab_size": len(tokens),
+    toy.save(
+        converted / "model.onnx",
+        lfr_window_size=WINDOW,
+        lfr_window_shift=SHIFT,
+        neg_mean=",".join(texts[0]),
+        inv_stddev=",".join(texts[1]),
+        vocab_size=len(tokens),
         **more,
-    }
-    onnx.helper.set_model_props(model, {key: str(value) for key, value in metadata.items()})
-    onnx.save(model, converted / "model.onnx")
-    lines = [f"{text} {number}\n" for number, text in enumerate(tokens)]
-    (converted / "tokens.txt").write_text("".join(lines), "utf-8")
-    return original, converted
+    )
+    return original, with_tokens(converted, tokens)
 
 
 def paraformer(
@@ -64,51 +55,49 @@ def paraformer(
     `takes_hotwords`, what is said depends on all phrases that are known.
     """
     toy = Toy(seed)
-    graph = toy.graph
-    speech = graph.takes("speech", "N", "T", WIDTH)
-    graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
-    hidden = graph.op("Tanh", toy.projected(speech, SIZE, WIDTH, scale=2.0))
-    known = graph.takes("bias_embed", "N", "H", SIZE) if takes_hotwords else ""
-    alphas = graph.op("Sigmoid", toy.projected(hidden, 3, SIZE, scale=4.0))
-    alphas = graph.op("Mul", alphas, scalar(graph, 0.14))
-    alphas = graph.op("Reshape", alphas, graph.ints(-1))
-    total = graph.op("Floor", graph.op("CumSum", alphas, graph.ints(0)))
-    first = graph.array(np.zeros(1, np.float32))
-    before = graph.op("Slice", total, graph.ints(0), graph.ints(-1), graph.ints(0))
-    fires = graph.op("Sub", total, graph.op("Concat", first, before, axis=0))
-    places = graph.op("Reshape", graph.op("NonZero", fires), graph.ints(-1))
+    speech = toy.takes("speech", "N", "T", WIDTH)
+    toy.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
+    hidden = toy.op("Tanh", toy.projected(speech, SIZE, WIDTH, scale=2.0))
+    known = toy.takes("bias_embed", "N", "H", SIZE) if takes_hotwords else ""
+    alphas = toy.op("Sigmoid", toy.projected(hidden, 3, SIZE, scale=4.0))
+    alphas = toy.op("Mul", alphas, toy.scalar(0.14))
+    alphas = toy.op("Reshape", alphas, toy.ints(-1))
+    total = toy.op("Floor", toy.op("CumSum", alphas, toy.ints(0)))
+    first = toy.array(np.zeros(1, np.float32))
+    before = toy.op("Slice", total, toy.ints(0), toy.ints(-1), toy.ints(0))
+    fires = toy.op("Sub", total, toy.op("Concat", first, before, axis=0))
+    places = toy.op("Reshape", toy.op("NonZero", fires), toy.ints(-1))
     # As exported networks do, it fails without any.
-    graph_fails = graph.op("Cast", graph.op("Gather", places, graph.ints(0)), to=TensorProto.FLOAT)
-    frames = graph.op("Gather", hidden, graph.op("Div", places, graph.ints(3)), axis=1)
+    graph_fails = toy.floats(toy.op("Gather", places, toy.ints(0)))
+    frames = toy.op("Gather", hidden, toy.op("Div", places, toy.ints(3)), axis=1)
     if known:
-        mean = graph.op("ReduceMean", known, graph.ints(1), keepdims=1)
-        frames = graph.op("Add", frames, mean)
+        frames = toy.op("Add", frames, toy.mean(known, 1, keepdims=1))
     silent = np.zeros(len(TOKENS), np.float32)
     silent[_SPECIAL] = -100
     logits = toy.projected(frames, len(TOKENS), SIZE, scale=6.0)
-    logits = graph.op("Add", logits, graph.array(silent))
-    logits = graph.op("Add", logits, graph.op("Mul", graph_fails, scalar(graph, 0.0)))
+    logits = toy.op("Add", logits, toy.array(silent))
+    logits = toy.op("Add", logits, toy.op("Mul", graph_fails, toy.scalar(0.0)))
     end = np.full((1, 1, len(TOKENS)), -9.0, np.float32)
     end[..., 2] = 0
-    logits = graph.op("Concat", logits, graph.array(end), axis=1)
-    logits = graph.op("LogSoftmax", logits, axis=-1)
-    count = graph.op("Cast", graph.op("Shape", logits, start=1, end=2), to=TensorProto.INT32)
-    graph.gives(logits, "logits", "N", "L", len(TOKENS))
-    graph.gives(count, "token_num", "N", elem_type=TensorProto.INT32)
+    logits = toy.op("Concat", logits, toy.array(end), axis=1)
+    logits = toy.op("LogSoftmax", logits, axis=-1)
+    count = toy.op("Cast", toy.op("Shape", logits, start=1, end=2), to=TensorProto.INT32)
+    toy.gives(logits, "logits", "N", "L", len(TOKENS))
+    toy.gives(count, "token_num", "N", elem_type=TensorProto.INT32)
     if says_times:
-        peaks = graph.op("Concat", fires, graph.array(np.ones(1, np.float32)), axis=0)
-        graph.gives(graph.op("Unsqueeze", alphas, graph.ints(0)), "us_alphas", "N", "A")
-        graph.gives(graph.op("Unsqueeze", peaks, graph.ints(0)), "us_cif_peak", "N", "P")
+        peaks = toy.op("Concat", fires, toy.array(np.ones(1, np.float32)), axis=0)
+        toy.gives(toy.unsqueezed(alphas, 0), "us_alphas", "N", "A")
+        toy.gives(toy.unsqueezed(peaks, 0), "us_cif_peak", "N", "P")
     original, converted = _folder(path, toy, TOKENS)
     if takes_hotwords:
-        reader = Graph()
+        reader = Toy(toy.random)
         phrases = reader.takes("hotword", "H", 10, elem_type=TensorProto.INT32)
         values = toy.random.normal(0, 1, (len(TOKENS), SIZE)).astype(np.float32)
         read = reader.op(
             "CumSum", reader.op("Gather", reader.array(values), phrases), reader.ints(1)
         )
-        reader.gives(reader.op("Transpose", read, perm=[1, 0, 2]), "hw_embed", 10, "H", SIZE)
-        onnx.save(reader.model("toy"), original / "model_eb.onnx")
+        reader.gives(reader.transposed(read, 1, 0, 2), "hw_embed", 10, "H", SIZE)
+        reader.save(original / "model_eb.onnx")
     return original, converted
 
 
@@ -129,20 +118,16 @@ def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
     Its text depends on all of its inputs, and each of its first four frames is a tag of its kind.
     """
     toy = Toy(seed)
-    graph = toy.graph
-    speech = graph.takes("speech", "N", "T", WIDTH)
-    lens = graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
-    language = graph.takes("language", "N", elem_type=TensorProto.INT32)
-    form = graph.takes("textnorm", "N", elem_type=TensorProto.INT32)
+    speech = toy.takes("speech", "N", "T", WIDTH)
+    lens = toy.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
+    language = toy.takes("language", "N", elem_type=TensorProto.INT32)
+    form = toy.takes("textnorm", "N", elem_type=TensorProto.INT32)
     numbers = np.arange(16)[:, None] * 0.7 + np.arange(SIZE)
-    known = graph.array(np.sin(numbers * numbers).astype(np.float32))
-    asked = [
-        graph.op("Unsqueeze", graph.op("Gather", known, item, axis=0), graph.ints(1))
-        for item in (language, form)
-    ]
+    known = toy.array(np.sin(numbers * numbers).astype(np.float32))
+    asked = [toy.unsqueezed(toy.op("Gather", known, item, axis=0), 1) for item in (language, form)]
     heard = toy.projected(speech, SIZE, WIDTH, scale=2.0)
-    hidden = graph.op("Tanh", graph.op("Add", graph.op("Add", heard, asked[0]), asked[1]))
-    mean = graph.op("ReduceMean", hidden, graph.ints(1), keepdims=1)
+    hidden = toy.op("Tanh", toy.op("Add", toy.op("Add", heard, asked[0]), asked[1]))
+    mean = toy.mean(hidden, 1, keepdims=1)
     size = len(VOICE_TOKENS)
     rows, first = [], len(_PIECES)
     for tags in _TAGS:
@@ -150,13 +135,13 @@ def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
         bias[first : first + len(tags)] = 0
         first += len(tags)
         tag = toy.projected(mean, size, SIZE, scale=9.0)
-        rows.append(graph.op("Add", tag, graph.array(bias)))
+        rows.append(toy.op("Add", tag, toy.array(bias)))
     bias = np.zeros(size, np.float32)
     bias[0], bias[1:3], bias[len(_PIECES) :] = 2.0, -50, -50
-    text = graph.op("Add", toy.projected(hidden, size, SIZE, scale=4.0), graph.array(bias))
-    graph.gives(graph.op("Concat", *rows, text, axis=1), "ctc_logits", "N", "L", size)
-    four = graph.array(np.array([4], np.int32))
-    graph.gives(graph.op("Add", lens, four), "encoder_out_lens", "N", elem_type=TensorProto.INT32)
+    text = toy.op("Add", toy.projected(hidden, size, SIZE, scale=4.0), toy.array(bias))
+    toy.gives(toy.op("Concat", *rows, text, axis=1), "ctc_logits", "N", "L", size)
+    four = toy.array(np.array([4], np.int32))
+    toy.gives(toy.op("Add", lens, four), "encoder_out_lens", "N", elem_type=TensorProto.INT32)
     ids = {"auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
     more = {f"lang_{key}": number for key, number in ids.items()}
     more |= {"with_itn": 14, "without_itn": 15, "normalize_samples": 0}
@@ -178,46 +163,43 @@ def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
     A unit depends on its frame, on the others of the chunk and on those before it.
     """
     toy = Toy(seed)
-    graph = toy.graph
-    speech = graph.takes("speech", "N", "T", WIDTH)
-    lens = graph.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
+    speech = toy.takes("speech", "N", "T", WIDTH)
+    lens = toy.takes("speech_lengths", "N", elem_type=TensorProto.INT32)
     heard = toy.projected(speech, SIZE, WIDTH, scale=0.4)
-    hidden = graph.op("Tanh", heard)
-    alphas = graph.op("Sigmoid", toy.projected(hidden, 1, SIZE, scale=4.0))
-    alphas = graph.op("Mul", graph.op("Squeeze", alphas, graph.ints(2)), scalar(graph, 0.6))
-    graph.gives(hidden, "enc", "N", "T", SIZE)
-    graph.gives(lens, "enc_len", "N", elem_type=TensorProto.INT32)
-    graph.gives(alphas, "alphas", "N", "T")
+    hidden = toy.op("Tanh", heard)
+    alphas = toy.op("Sigmoid", toy.projected(hidden, 1, SIZE, scale=4.0))
+    alphas = toy.op("Mul", toy.op("Squeeze", alphas, toy.ints(2)), toy.scalar(0.6))
+    toy.gives(hidden, "enc", "N", "T", SIZE)
+    toy.gives(lens, "enc_len", "N", elem_type=TensorProto.INT32)
+    toy.gives(alphas, "alphas", "N", "T")
     reader, kernel = Toy(toy.random), 5
-    decoder = reader.graph
-    enc = decoder.takes("enc", "N", "T", SIZE)
-    decoder.takes("enc_len", "N", elem_type=TensorProto.INT32)
-    found = decoder.takes("acoustic_embeds", "N", "L", SIZE)
-    decoder.takes("acoustic_embeds_len", "N", elem_type=TensorProto.INT32)
-    caches = [decoder.takes(f"in_cache_{n}", "N", SIZE, kernel) for n in range(2)]
-    context = decoder.op("ReduceMean", enc, decoder.ints(1), keepdims=1)
-    last, shifted = decoder.op("Transpose", found, perm=[0, 2, 1]), []
+    enc = reader.takes("enc", "N", "T", SIZE)
+    reader.takes("enc_len", "N", elem_type=TensorProto.INT32)
+    found = reader.takes("acoustic_embeds", "N", "L", SIZE)
+    reader.takes("acoustic_embeds_len", "N", elem_type=TensorProto.INT32)
+    caches = [reader.takes(f"in_cache_{n}", "N", SIZE, kernel) for n in range(2)]
+    context = reader.mean(enc, 1, keepdims=1)
+    last, shifted = reader.transposed(found, 0, 2, 1), []
     for cache in caches:
-        memory = decoder.op("ReduceMean", cache, decoder.ints(2), keepdims=0)
-        memory = reader.projected(memory, SIZE, SIZE, scale=1.0)
-        context = decoder.op("Add", context, decoder.op("Unsqueeze", memory, decoder.ints(1)))
-        both = decoder.op("Concat", cache, last, axis=2)
+        memory = reader.remembered(cache, 2, scale=1.0)
+        context = reader.op("Add", context, reader.unsqueezed(memory, 1))
+        both = reader.op("Concat", cache, last, axis=2)
         shifted.append(
-            decoder.op("Slice", both, decoder.ints(-kernel), decoder.ints(2**31), decoder.ints(2))
+            reader.op("Slice", both, reader.ints(-kernel), reader.ints(2**31), reader.ints(2))
         )
-    mixed = decoder.op("Tanh", decoder.op("Add", found, context))
+    mixed = reader.op("Tanh", reader.op("Add", found, context))
     silent = np.zeros(len(TOKENS), np.float32)
     silent[_SPECIAL] = -100
     logits = reader.projected(mixed, len(TOKENS), SIZE, scale=8.0)
-    logits = decoder.op("Add", logits, decoder.array(silent))
-    decoder.gives(logits, "logits", "N", "L", len(TOKENS))
-    best = decoder.op("ArgMax", logits, axis=2, keepdims=0)
-    decoder.gives(best, "sample_ids", "N", "L", elem_type=TensorProto.INT64)
+    logits = reader.op("Add", logits, reader.array(silent))
+    reader.gives(logits, "logits", "N", "L", len(TOKENS))
+    best = reader.op("ArgMax", logits, axis=2, keepdims=0)
+    reader.gives_ints(best, "sample_ids", "N", "L")
     for n, value in enumerate(shifted):
-        decoder.gives(value, f"out_cache_{n}", "N", SIZE, kernel)
+        reader.gives(value, f"out_cache_{n}", "N", SIZE, kernel)
     more = {"encoder_output_size": SIZE, "decoder_num_blocks": 2, "decoder_kernel_size": kernel + 1}
     original, converted = _folder(path, toy, TOKENS, **more)
     for folder in (original, converted):
-        onnx.save(decoder.model("toy"), folder / "decoder.onnx")
+        reader.save(folder / "decoder.onnx")
     (converted / "model.onnx").rename(converted / "encoder.onnx")
     return original, converted

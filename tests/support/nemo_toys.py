@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 from onnx import TensorProto
-from transducer_toys import Toy, scalar
+from transducer_toys import SYLLABLES, Toy, with_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,6 @@ _NO_PROMPTS: Mapping[str, int] = MappingProxyType({})
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 TAGS = ("<en-US>", "<ja>")
 """Units that are no text."""
-_SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", "ing"]
-_LENS = {"elem_type": TensorProto.INT64}
 
 
 def rnnt(folder: Path, seed: int = 0) -> Path:
@@ -84,38 +82,33 @@ def streaming(
     sizes: Sizes = SMALL,
 ) -> Path:
     """Write a folder for live audio, whose encoder keeps caches, and return it."""
-    folder.mkdir(parents=True, exist_ok=True)
     toy = Toy(seed)
-    graph = toy.graph
-    x = graph.takes("audio_signal", "a_0", sizes.mels, sizes.window)
-    lens = graph.takes("length", "l_0", **_LENS)
-    channel = graph.takes("cache_last_channel", "c_0", sizes.layers, sizes.kept, sizes.size)
-    time = graph.takes("cache_last_time", "t_0", sizes.layers, sizes.size, sizes.kernel)
-    known = graph.takes("cache_last_channel_len", "k_0", **_LENS)
-    count = graph.op("Cast", graph.op("Unsqueeze", known, graph.ints(1)), to=TensorProto.FLOAT)
+    x = toy.takes("audio_signal", "a_0", sizes.mels, sizes.window)
+    lens = toy.takes_ints("length", "l_0")
+    channel = toy.takes("cache_last_channel", "c_0", sizes.layers, sizes.kept, sizes.size)
+    time = toy.takes("cache_last_time", "t_0", sizes.layers, sizes.size, sizes.kernel)
+    known = toy.takes_ints("cache_last_channel_len", "k_0")
+    count = toy.floats(toy.unsqueezed(known, 1))
     said = toy.said(
         _heard(toy, x, sizes, sizes.shift),
         toy.projected(toy.mean(channel, 1, 2), sizes.size, sizes.size, scale=2.0),
         toy.projected(toy.mean(time, 1, 3), sizes.size, sizes.size, scale=2.0),
-        graph.op("Sin", toy.projected(count, sizes.size, 1, scale=0.3)),
+        toy.op("Sin", toy.projected(count, sizes.size, 1, scale=0.3)),
         *([_prompt(toy, sizes.size)] if prompts else []),
     )
-    last = graph.op("Transpose", said, perm=[0, 2, 1])
-    graph.gives(last, "outputs", "a_0", sizes.size, sizes.shift // 8)
-    graph.gives(graph.op("Div", lens, graph.ints(8)), "encoded_lengths", "l_0", **_LENS)
+    last = toy.transposed(said, 0, 2, 1)
+    toy.gives(last, "outputs", "a_0", sizes.size, sizes.shift // 8)
+    toy.gives_lens(lens, "encoded_lengths", "l_0", by=8)
     rows = [
-        graph.op("Unsqueeze", toy.projected(said, sizes.size, sizes.size), graph.ints(1))
-        for _ in range(sizes.layers)
+        toy.unsqueezed(toy.projected(said, sizes.size, sizes.size), 1) for _ in range(sizes.layers)
     ]
-    after = toy.shifted(channel, graph.op("Concat", *rows, axis=1), 2)
-    graph.gives(after, "cache_last_channel_next", "c_0", sizes.layers, sizes.kept, sizes.size)
-    rows = [graph.op("Unsqueeze", last, graph.ints(1)) for _ in range(sizes.layers)]
-    after = toy.shifted(time, graph.op("Concat", *rows, axis=1), 3)
-    graph.gives(after, "cache_last_time_next", "t_0", sizes.layers, sizes.size, sizes.kernel)
-    counted = graph.op(
-        "Min", graph.op("Add", known, graph.ints(sizes.shift // 8)), graph.ints(sizes.kept)
-    )
-    graph.gives(counted, "cache_last_channel_len_next", "k_0", **_LENS)
+    after = toy.shifted(channel, toy.op("Concat", *rows, axis=1), 2)
+    toy.gives(after, "cache_last_channel_next", "c_0", sizes.layers, sizes.kept, sizes.size)
+    rows = [toy.unsqueezed(last, 1) for _ in range(sizes.layers)]
+    after = toy.shifted(time, toy.op("Concat", *rows, axis=1), 3)
+    toy.gives(after, "cache_last_time_next", "t_0", sizes.layers, sizes.size, sizes.kernel)
+    counted = toy.op("Min", toy.op("Add", known, toy.ints(sizes.shift // 8)), toy.ints(sizes.kept))
+    toy.gives_ints(counted, "cache_last_channel_len_next", "k_0")
     toy.save(
         folder / "encoder.onnx",
         **_metadata("", "https://catalog.ngc.nvidia.com/fastconformer_streaming", sizes),
@@ -133,8 +126,8 @@ def streaming(
 
 
 def _prompt(toy: Toy, size: int) -> str:
-    index = toy.graph.takes("prompt_index", "p_0", **_LENS)
-    return toy.graph.op("Gather", toy.weight(128, size, scale=8.0), index, axis=0)
+    index = toy.takes_ints("prompt_index", "p_0")
+    return toy.op("Gather", toy.weight(128, size, scale=8.0), index, axis=0)
 
 
 def _metadata(normalize_type: str, url: str, sizes: Sizes = SMALL) -> dict[str, object]:
@@ -153,17 +146,14 @@ def _metadata(normalize_type: str, url: str, sizes: Sizes = SMALL) -> dict[str, 
 
 def _heard(toy: Toy, x: str, sizes: Sizes, num_frames: int | None = None) -> str:
     """Return `[N, T / 8, size]` of features `[N, mels, T]`, eight frames together."""
-    graph = toy.graph
-    rows = graph.op("Transpose", x, perm=[0, 2, 1])
+    rows = toy.transposed(x, 0, 2, 1)
     if num_frames is None:
-        whole = graph.op("Div", graph.op("Shape", x, start=2, end=3), graph.ints(8))
-        end = graph.op("Mul", whole, graph.ints(8))
+        cut = toy.whole(rows, 8)
     else:
-        end = graph.ints(num_frames)
-        rows = graph.op("Mul", graph.op("Add", rows, scalar(graph, 8.0)), scalar(graph, 0.2))
-    cut = graph.op("Slice", rows, graph.ints(0), end, graph.ints(1))
-    joined = graph.op("Reshape", cut, graph.ints(0, -1, 8 * sizes.mels))
-    return graph.op("Tanh", toy.projected(joined, sizes.size, 8 * sizes.mels, scale=2.0))
+        rows = toy.op("Mul", toy.op("Add", rows, toy.scalar(8.0)), toy.scalar(0.2))
+        cut = toy.op("Slice", rows, toy.ints(0), toy.ints(num_frames), toy.ints(1))
+    joined = toy.op("Reshape", cut, toy.ints(0, -1, 8 * sizes.mels))
+    return toy.op("Tanh", toy.projected(joined, sizes.size, 8 * sizes.mels, scale=2.0))
 
 
 def _offline(
@@ -173,14 +163,12 @@ def _offline(
     url: str,
     more: Mapping[str, object] = _NOTHING,
 ) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
     toy = Toy(seed)
-    graph = toy.graph
-    x = graph.takes("audio_signal", "a_0", SMALL.mels, "a_2")
-    lens = graph.takes("length", "l_0", **_LENS)
-    last = graph.op("Transpose", _heard(toy, x, SMALL), perm=[0, 2, 1])
-    graph.gives(last, "outputs", "a_0", SMALL.size, "o_2")
-    graph.gives(graph.op("Div", lens, graph.ints(8)), "encoded_lengths", "l_0", **_LENS)
+    x = toy.takes("audio_signal", "a_0", SMALL.mels, "a_2")
+    lens = toy.takes_ints("length", "l_0")
+    last = toy.transposed(_heard(toy, x, SMALL), 0, 2, 1)
+    toy.gives(last, "outputs", "a_0", SMALL.size, "o_2")
+    toy.gives_lens(lens, "encoded_lengths", "l_0", by=8)
     toy.save(folder / "encoder.onnx", **_metadata("per_feature", url), **more)
     return _with_the_rest(folder, seed, durations, more)
 
@@ -194,37 +182,35 @@ def _with_the_rest(
     sizes: Sizes = SMALL,
 ) -> Path:
     toy = Toy(seed + 1)
-    graph = toy.graph
-    y = graph.takes("targets", "y_0", "y_1", elem_type=TensorProto.INT32)
-    lens = graph.takes("target_length", "n_0", elem_type=TensorProto.INT32)
+    y = toy.takes("targets", "y_0", "y_1", elem_type=TensorProto.INT32)
+    lens = toy.takes("target_length", "n_0", elem_type=TensorProto.INT32)
     h, c = (
-        graph.takes(name, sizes.lstm_layers, "s_1", sizes.hidden)
+        toy.takes(name, sizes.lstm_layers, "s_1", sizes.hidden)
         for name in ("states.1", "onnx::Slice_3")
     )
-    rows = graph.op("Gather", toy.weight(sizes.units, sizes.hidden, scale=4.0), y, axis=0)
-    first = graph.op("Transpose", rows, perm=[1, 0, 2])
+    rows = toy.op("Gather", toy.weight(sizes.units, sizes.hidden, scale=4.0), y, axis=0)
+    first = toy.transposed(rows, 1, 0, 2)
     mixed = toy.projected(
         toy.sum(toy.mean(h, 0, keepdims=1), first), sizes.hidden, sizes.hidden, scale=2.0
     )
-    new_h = graph.op("Tanh", toy.sum(mixed, graph.op("Mul", h, scalar(graph, 0.5)), c))
-    faded = graph.op("Mul", c, scalar(graph, 0.6))
-    new_c = graph.op("Add", faded, toy.projected(first, sizes.hidden, sizes.hidden))
-    out = graph.op("Transpose", toy.mean(new_h, 0, keepdims=1), perm=[1, 2, 0])
-    graph.gives(out, "outputs", "y_0", sizes.hidden, "u_2")
-    graph.gives(lens, "prednet_lengths", "n_0", elem_type=TensorProto.INT32)
-    graph.gives(new_h, "states", sizes.lstm_layers, "s_1", sizes.hidden)
-    graph.gives(new_c, "74", sizes.lstm_layers, "s_1", sizes.hidden)
+    new_h = toy.op("Tanh", toy.sum(mixed, toy.op("Mul", h, toy.scalar(0.5)), c))
+    faded = toy.op("Mul", c, toy.scalar(0.6))
+    new_c = toy.op("Add", faded, toy.projected(first, sizes.hidden, sizes.hidden))
+    out = toy.transposed(toy.mean(new_h, 0, keepdims=1), 1, 2, 0)
+    toy.gives(out, "outputs", "y_0", sizes.hidden, "u_2")
+    toy.gives(lens, "prednet_lengths", "n_0", elem_type=TensorProto.INT32)
+    toy.gives(new_h, "states", sizes.lstm_layers, "s_1", sizes.hidden)
+    toy.gives(new_c, "74", sizes.lstm_layers, "s_1", sizes.hidden)
     toy.save(folder / "decoder.onnx", **metadata)
 
     toy = Toy(seed + 2)
-    graph = toy.graph
-    heard = graph.takes("encoder_outputs", "e_0", sizes.size, "e_2")
-    said = graph.takes("decoder_outputs", "d_0", sizes.hidden, "d_2")
+    heard = toy.takes("encoder_outputs", "e_0", sizes.size, "e_2")
+    said = toy.takes("decoder_outputs", "d_0", sizes.hidden, "d_2")
     heard, said = (
-        graph.op("Unsqueeze", graph.op("Transpose", item, perm=[0, 2, 1]), graph.ints(axis))
+        toy.unsqueezed(toy.transposed(item, 0, 2, 1), axis)
         for item, axis in ((heard, 2), (said, 1))
     )
-    both = graph.op(
+    both = toy.op(
         "Tanh",
         toy.sum(
             toy.projected(heard, sizes.size, sizes.size),
@@ -234,19 +220,17 @@ def _with_the_rest(
     bias = np.zeros(sizes.units + durations, np.float32)
     # The fewer units at a frame, the less of them the blank prevents.
     bias[sizes.units - 1], bias[0] = 3.5 if durations else sizes.blank, -20.0
-    logits = graph.op(
+    logits = toy.op(
         "Add",
         toy.projected(both, sizes.units + durations, sizes.size, scale=6.0),
-        graph.array(bias),
+        toy.array(bias),
     )
-    graph.gives(logits, "outputs", "e_0", "e_2", "d_2", sizes.units + durations)
+    toy.gives(logits, "outputs", "e_0", "e_2", "d_2", sizes.units + durations)
     toy.save(folder / "joiner.onnx")
 
-    beginnings = [f"▁{text}" for text in _SYLLABLES]
+    beginnings = [f"▁{text}" for text in SYLLABLES]
     letters = [chr(97 + n) for n in range(26)]
     others = [*letters, *map("".join, product(letters, repeat=3))]
-    del others[sizes.units - 2 - 2 * len(_SYLLABLES) - len(tags) :]
-    symbols = ["<unk>", *beginnings, *_SYLLABLES, *others, *tags, "<blk>"]
-    lines = [f"{text} {number}\n" for number, text in enumerate(symbols)]
-    (folder / "tokens.txt").write_text("".join(lines), "utf-8")
-    return folder
+    del others[sizes.units - 2 - 2 * len(SYLLABLES) - len(tags) :]
+    symbols = ["<unk>", *beginnings, *SYLLABLES, *others, *tags, "<blk>"]
+    return with_tokens(folder, symbols)

@@ -40,6 +40,8 @@ class PlainComponents:
         self.most_in_flight = 0
         self.before: Callable[[str], Any] = lambda model: asyncio.sleep(0)
         self.failing: str | None = None
+        self.failure: Exception | None = None
+        """What a call of the failing component raises, if no error of its own."""
         self.missing: set[str] = set()
         self.open: dict[str, dict[str, list[Any]]] = {}
         """State of each open stream in each sequence-batched component."""
@@ -64,7 +66,7 @@ class PlainComponents:
         finally:
             self.in_flight -= 1
         if model == self.failing:
-            raise ComponentError(f"{model}: out of order")
+            raise self.failure or ComponentError(f"{model}: out of order")
         arrays = {
             name: value.numpy() if isinstance(value, HostTensor) else value
             for name, value in inputs.items()
@@ -74,6 +76,33 @@ class PlainComponents:
         else:
             outputs = self._in_stream(model, arrays, parameters, call.sequence)
         return {name: HostTensor(outputs[name]) for name in call.outputs}
+
+    def hold(self, *models: str) -> asyncio.Event:
+        """Return an event for which calls of these components wait; without a name, all do."""
+        let_go = asyncio.Event()
+
+        async def wait(model: str) -> None:
+            await (let_go.wait() if not models or model in models else asyncio.sleep(0))
+
+        self.before = wait
+        return let_go
+
+    def meet(self, model: str, count: int) -> None:
+        """Let calls of a component wait until so many have been made, at most ten seconds."""
+        everyone_is_here = asyncio.Event()
+
+        async def wait(called: str) -> None:
+            if called == model:
+                if self.calls.count(model) >= count:
+                    everyone_is_here.set()
+                await asyncio.wait_for(everyone_is_here.wait(), 10)
+
+        self.before = wait
+
+    def parameters_of(self, model: str) -> list[Mapping[str, Any]]:
+        """Return the parameters of each call of a component."""
+        calls = zip(self.calls, self.parameters, strict=True)
+        return [parameters for called, parameters in calls if called == model]
 
     def give_up(self, model: str) -> None:
         """See `conch.bls.call.Components.give_up`; no process dies here."""

@@ -33,6 +33,16 @@ def recognizer_on(
     return Recognizer(RecognitionConfig(**limits), runtime, cores, clock)
 
 
+def speech(*utterances: float | tuple[float, float], pause: float = 3.0) -> NDArray[np.float32]:
+    """Return utterances, each of a level and its seconds, one if not given, between pauses."""
+    silence = np.zeros(round(pause * 16_000), np.float32)
+    parts = [silence]
+    for utterance in utterances:
+        level, seconds = utterance if isinstance(utterance, tuple) else (utterance, 1.0)
+        parts += [np.full(round(seconds * 16_000), level, np.float32), silence]
+    return np.concatenate(parts)
+
+
 def recognized(components: Components, waveform: NDArray[Any], **parameters: Any) -> Transcript:
     """Return the transcript of one recording."""
     request = RecognitionRequest(wav=waveform[np.newaxis], parameters=parameters)

@@ -2,16 +2,18 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.request import RecognitionRequest
 
 STEP = 10_240
 """Samples of 640 ms."""
+LIMITS = {item.name for item in fields(RecognitionConfig)}
 
 
 def audio(text: str) -> np.ndarray:
@@ -44,6 +46,12 @@ class Client:
         )
         return transcript
 
+    async def say(self, text: str, *, ends=True):
+        """Send a step for each letter, END with the last one; return all answers."""
+        *steps, last = text
+        answers = [await self.send(audio(item)) for item in steps]
+        return [*answers, await self.send(audio(last), ends=ends)]
+
 
 @asynccontextmanager
 async def serving(components=None, **limits):
@@ -59,10 +67,13 @@ async def serving(components=None, **limits):
 
 
 @asynccontextmanager
-async def streaming(components=None, **settings):
-    """Yield a client of one stream, with settings of `Client`, and the components behind it."""
-    async with serving(components) as (recognizer, components):
-        yield Client(recognizer, components, **settings), components
+async def streaming(components=None, *, clock=None, **settings):
+    """Yield a client of one stream, with its options and limits, and the components behind it."""
+    limits = {name: settings.pop(name) for name in LIMITS & {*settings}}
+    if clock:
+        limits["clock"] = clock
+    async with serving(components, **limits) as (recognizer, components):
+        yield Client(recognizer, components, clock=clock, **settings), components
 
 
 def ended_once(components) -> bool:

@@ -10,6 +10,11 @@ import soundfile
 from whisper_normalizer.english import EnglishTextNormalizer
 
 _normalized = EnglishTextNormalizer()
+TIGER = (
+    "Tiger Tiger, burning bright in the forest of the night. What immortal hand or eye dare frame "
+    "thy fearful symmetry."
+)
+"""What the fixture `tiger` of tests/families says."""
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 class Server:
     """A server that fits voices, until the block ends."""
 
-    def __init__(self, components: Components | None = None) -> None:
-        self.components = components or Components()
+    def __init__(self) -> None:
+        self.components = Components()
         config = FittingConfig()
         self.fitting = Fitting(config, Runtime(config, traits(), self.components))
 
@@ -173,6 +173,11 @@ class Server:
             (answer,) = [item async for item in answers]
         return json.loads(answer["RESULT"].item())
 
+    async def fit(self, name: str, steps: int) -> FittedVoice:
+        """Begin a voice, and return it after so many steps."""
+        await self.ask("start", name, FILES)
+        return await self.until_steps(name, steps)
+
     async def voice(self, name: str) -> FittedVoice:
         return FittedVoice.from_json(json.dumps(await self.ask("get", name)))
 
@@ -187,15 +192,20 @@ class Server:
         return voice
 
 
-async def test_a_voice_comes_near_to_a_person_and_is_kept(home: Path) -> None:
+@pytest.fixture
+async def server(home: Path):
     async with Server() as server:
-        begun = await server.ask("start", "Ann", FILES)
-        assert (begun["object"], begun["id"], begun["status"]) == ("audio.voice", "Ann", "queued")
-        assert begun["mix"] == "af_sky:1.00" and begun["seconds_left"] == 600
-        await server.until_steps("Ann", 60)
-        await server.ask("stop", "Ann")
-        voice = await server.until_over("Ann")
-        (listed,) = (await server.ask("list"))["fitted"]
+        yield server
+
+
+async def test_a_voice_comes_near_to_a_person_and_is_kept(server, home: Path) -> None:
+    begun = await server.ask("start", "Ann", FILES)
+    assert (begun["object"], begun["id"], begun["status"]) == ("audio.voice", "Ann", "queued")
+    assert begun["mix"] == "af_sky:1.00" and begun["seconds_left"] == 600
+    await server.until_steps("Ann", 60)
+    await server.ask("stop", "Ann")
+    voice = await server.until_over("Ann")
+    (listed,) = (await server.ask("list"))["fitted"]
     assert voice.status == "ready" and voice.error == "" and voice.seconds_left == 0
     assert listed["similarity"] == voice.similarity
     steps, similarities = zip(*voice.curve, strict=True)
@@ -213,30 +223,24 @@ async def test_a_voice_comes_near_to_a_person_and_is_kept(home: Path) -> None:
     assert len({item["timbre"][0] for item in server.components.acoustic_inputs[8:]}) >= 4
 
 
-async def test_time_in_which_others_have_the_cores_does_not_count(home: Path, monkeypatch) -> None:
+async def test_time_in_which_others_have_the_cores_does_not_count(server, monkeypatch) -> None:
     still = SimpleNamespace(monotonic=lambda: 0.0)  # trials take no time
     monkeypatch.setattr("conch.synthesis.fitting_job.time", still)
-    async with Server() as server:
-        await server.ask("start", "Ann", FILES, minutes=1)
-        voice = await server.until_over("Ann")
+    await server.ask("start", "Ann", FILES, minutes=1)
+    voice = await server.until_over("Ann")
     assert voice.status == "ready" and voice.seconds == 60 and voice.steps == 60 / STEP_S
 
 
-async def test_what_it_says_is_recognised(home: Path) -> None:
-    components = Components()
-    components.said = SENTENCES[0]
-    async with Server(components) as server:
-        await server.ask("start", "Ann", FILES)
-        voice = await server.until_steps("Ann", 1)
-        await server.ask("remove", "Ann")
+async def test_what_it_says_is_recognised(server) -> None:
+    server.components.said = SENTENCES[0]
+    voice = await server.fit("Ann", 1)
     # Of three sentences one is right, and the others share a few words with it.
     assert voice.wer is not None and 50 < voice.wer < 80
 
 
 async def test_the_work_goes_on_after_a_restart(home: Path) -> None:
     async with Server() as server:
-        await server.ask("start", "Ann", FILES)
-        before = await server.until_steps("Ann", 30)
+        before = await server.fit("Ann", 30)
     assert before.status == "fitting"
     async with Server() as server:
         voice = await server.until_steps("Ann", before.steps + 30)
@@ -247,48 +251,40 @@ async def test_the_work_goes_on_after_a_restart(home: Path) -> None:
     assert voice.similarity and voice.similarity > 0.97
 
 
-async def test_voices_wait_for_one_another_and_a_removed_one_ends(home: Path) -> None:
-    async with Server() as server:
-        for name in ("Ann", "Ben"):
-            await server.ask("start", name, FILES)
-        await server.until_steps("Ann", 5)
-        assert (await server.voice("Ben")).status == "queued"
-        await server.ask("remove", "Ann")
-        await server.until_steps("Ben", 5)
-        with pytest.raises(OptionError, match=r"takes a fitted voice \(Ben\); sent: 'Ann'"):
-            await server.voice("Ann")
-        assert [*home.glob("Ann*")] == []
-        await server.ask("remove", "Ben")
+async def test_voices_wait_for_one_another_and_a_removed_one_ends(server, home: Path) -> None:
+    for name in ("Ann", "Ben"):
+        await server.ask("start", name, FILES)
+    await server.until_steps("Ann", 5)
+    assert (await server.voice("Ben")).status == "queued"
+    await server.ask("remove", "Ann")
+    await server.until_steps("Ben", 5)
+    with pytest.raises(OptionError, match=r"takes a fitted voice \(Ben\); sent: 'Ann'"):
+        await server.voice("Ann")
+    assert [*home.glob("Ann*")] == []
 
 
-async def test_another_server_with_the_folder_works_when_this_one_has_ended(home: Path) -> None:
+async def test_another_server_with_the_folder_works_when_this_one_has_ended() -> None:
     async with Server() as server:
-        await server.ask("start", "Ann", FILES)
-        await server.until_steps("Ann", 3)
+        await server.fit("Ann", 3)
         with pytest.raises(BlockingIOError):
             flocked(fitted_voices.folder() / ".lock")
     flocked(fitted_voices.folder() / ".lock").close()
 
 
-async def test_a_component_that_fails_again_and_again_fails_one_voice(home: Path) -> None:
-    async with Server() as server:
-        await server.ask("start", "Ann", FILES)
-        await server.until_steps("Ann", 3)
-        server.components.failing = "kokoro_gradient"
-        tried = server.components.calls.count("kokoro_gradient")
-        voice = await server.until_over("Ann")
-        assert (voice.status, voice.error) == ("failed", "kokoro_gradient: it fails")
-        assert server.components.calls.count("kokoro_gradient") >= tried + 9
-        assert fitted_voices.stored("Ann").work is None
-        server.components.failing = ""
-        await server.ask("start", "Ben", FILES)
-        await server.until_steps("Ben", 3)
-        await server.ask("remove", "Ben")
+async def test_a_component_that_fails_again_and_again_fails_one_voice(server) -> None:
+    await server.fit("Ann", 3)
+    server.components.failing = "kokoro_gradient"
+    tried = server.components.calls.count("kokoro_gradient")
+    voice = await server.until_over("Ann")
+    assert (voice.status, voice.error) == ("failed", "kokoro_gradient: it fails")
+    assert server.components.calls.count("kokoro_gradient") >= tried + 9
+    assert fitted_voices.stored("Ann").work is None
+    server.components.failing = ""
+    await server.fit("Ben", 3)
 
 
-async def test_a_gradient_that_is_not_finite_costs_one_step(home: Path) -> None:
-    components = Components()
-    gradient, broken = components.kokoro_gradient, [3]
+async def test_a_gradient_that_is_not_finite_costs_one_step(server) -> None:
+    gradient, broken = server.components.kokoro_gradient, [3]
 
     def now_and_then(inputs):
         broken[0] -= 1
@@ -296,11 +292,8 @@ async def test_a_gradient_that_is_not_finite_costs_one_step(home: Path) -> None:
             {"gradient": np.full(SIZE, np.nan, np.float32)} if not broken[0] else gradient(inputs)
         )
 
-    components.kokoro_gradient = now_and_then  # type: ignore[method-assign]
-    async with Server(components) as server:
-        await server.ask("start", "Ann", FILES)
-        voice = await server.until_steps("Ann", 61)
-        await server.ask("remove", "Ann")
+    server.components.kokoro_gradient = now_and_then
+    voice = await server.fit("Ann", 61)
     assert voice.curve[3][1] > 0.97
 
 
@@ -321,18 +314,15 @@ TWO = audio_file(np.concatenate([sounding(angle, 200, 320) for angle in (0.2, 2.
         (tuple((name, person(seconds=3)) for name, _ in FILES), r"15 s of speech in all.*12\.0 s"),
     ],
 )
-async def test_recordings_that_are_none_are_named(files, said: str, home: Path) -> None:
-    async with Server() as server:
-        with pytest.raises(AudioError, match=said):
-            await server.ask("start", "Ann", files)
+async def test_recordings_that_are_none_are_named(server, home: Path, files, said: str) -> None:
+    with pytest.raises(AudioError, match=said):
+        await server.ask("start", "Ann", files)
     assert [*home.glob("*.json")] == []
 
 
-async def test_few_seconds_and_narrow_files_are_warned_of(home: Path) -> None:
+async def test_few_seconds_and_narrow_files_are_warned_of(server) -> None:
     files = (*FILES[:2], ("phone.wav", person(rate=8_000)))
-    async with Server() as server:
-        begun = await server.ask("start", "Ann", files)
-        await server.ask("remove", "Ann")
+    begun = await server.ask("start", "Ann", files)
     assert begun["warnings"][-1].startswith("24 s of speech are few")
     narrow = [text for text in begun["warnings"] if "above 4 kHz" in text]
     assert [text.partition(": ")[0] for text in narrow] == ["phone.wav"]
@@ -352,108 +342,93 @@ async def test_few_seconds_and_narrow_files_are_warned_of(home: Path) -> None:
         ({"action": "get", "name": "Eve"}, r"takes a fitted voice \(there is none\)"),
     ],
 )
-async def test_wrong_options_are_named(options, said: str, home: Path) -> None:
-    async with Server() as server:
-        with pytest.raises(OptionError, match=said):
-            await server.ask(**{"action": "start", "name": "Ann", "files": FILES, **options})
+async def test_wrong_options_are_named(server, options, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        await server.ask(**{"action": "start", "name": "Ann", "files": FILES, **options})
 
 
-async def test_a_taken_name_is_refused(home: Path) -> None:
-    async with Server() as server:
+async def test_a_taken_name_is_refused(server) -> None:
+    await server.ask("start", "Ann", FILES)
+    with pytest.raises(OptionError, match="'Ann' is a voice already"):
         await server.ask("start", "Ann", FILES)
-        with pytest.raises(OptionError, match="'Ann' is a voice already"):
-            await server.ask("start", "Ann", FILES)
-        await server.ask("remove", "Ann")
 
 
-async def test_only_a_server_that_takes_recordings_fits_and_lists(monkeypatch, home: Path) -> None:
+async def test_only_a_server_that_takes_recordings_fits_and_lists(monkeypatch) -> None:
     monkeypatch.delenv(fitted_voices.VARIABLE)
-    async with Server() as server:
-        for action in ("start", "list"):
-            with pytest.raises(OptionError, match="--voices-from-recordings"):
-                await server.ask(action, "Ann", FILES)
+    server = Server()
+    for action in ("start", "list"):
+        with pytest.raises(OptionError, match="--voices-from-recordings"):
+            await server.ask(action, "Ann", FILES)
 
 
-async def test_a_spoken_consent_is_demanded(monkeypatch, home: Path) -> None:
+@pytest.fixture
+def consent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(fitted_voices.CONSENT_VARIABLE, "I, Ann, lend my voice to this machine.")
-    components = Components()
-    components.said = "Something else."
-    async with Server(components) as server:
-        assert (await server.ask("list"))["consent"].startswith("I, Ann")
-        with pytest.raises(
-            OptionError, match=r"option 'consent' takes a recording of the sentence .I, Ann"
-        ):
-            await server.ask("start", "Ann", FILES)
-        with pytest.raises(OptionError, match=r'heard: "Something else\."'):
-            await server.ask("start", "Ann", FILES, consent=person())
-        components.said = "I Anne lend my voice to this machine"
-        with pytest.raises(OptionError, match="it sounds like somebody else"):
-            await server.ask("start", "Ann", FILES, consent=person(0.3))
-        await server.ask("start", "Ann", FILES, consent=person())
-        await server.ask("remove", "Ann")
-    async with Server() as server:
-        with pytest.raises(OptionError, match="recognises no speech"):
-            await server.ask("start", "Ann", FILES, consent=person())
 
 
-async def test_a_fitted_voice_is_one_of_the_server(home: Path) -> None:
-    async with Server() as server:
+async def test_a_spoken_consent_is_demanded(consent, server) -> None:
+    server.components.said = "Something else."
+    assert (await server.ask("list"))["consent"].startswith("I, Ann")
+    asks = r"option 'consent' takes a recording of the sentence .I, Ann"
+    with pytest.raises(OptionError, match=asks):
         await server.ask("start", "Ann", FILES)
-        await server.until_steps("Ann", 1)
-        (added,) = json.loads(*own_voices())
-        await server.ask("remove", "Ann")
+    with pytest.raises(OptionError, match=r'heard: "Something else\."'):
+        await server.ask("start", "Ann", FILES, consent=person())
+    server.components.said = "I Anne lend my voice to this machine"
+    with pytest.raises(OptionError, match="it sounds like somebody else"):
+        await server.ask("start", "Ann", FILES, consent=person(0.3))
+    await server.ask("start", "Ann", FILES, consent=person())
+    async with Server() as deaf:
+        with pytest.raises(OptionError, match="recognises no speech"):
+            await deaf.ask("start", "Ben", FILES, consent=person())
+
+
+async def test_a_fitted_voice_is_one_of_the_server(server) -> None:
+    await server.fit("Ann", 1)
+    (added,) = json.loads(*own_voices())
+    await server.ask("remove", "Ann")
     assert (added["name"], added["synthesizer"], added["language"]) == ("Ann", "kokoro", "en-US")
     assert added["is_fitted"] is True
     assert own_voices() == ()
 
 
-async def test_a_component_that_is_away_for_a_while_costs_nothing(home: Path) -> None:
-    async with Server() as server:
-        await server.ask("start", "Ann", FILES)
-        steps = (await server.until_steps("Ann", 3)).steps
-        server.components.failing = "kokoro_gradient"
-        calls = len(server.components.calls)
-        while len(server.components.calls) < calls + 2:
-            await asyncio.sleep(0.001)
-        server.components.failing = ""
-        voice = await server.until_steps("Ann", steps + 25)
-        assert voice.status == "fitting" and voice.steps > steps
-        await server.ask("remove", "Ann")
+async def test_a_component_that_is_away_for_a_while_costs_nothing(server) -> None:
+    steps = (await server.fit("Ann", 3)).steps
+    server.components.failing = "kokoro_gradient"
+    calls = len(server.components.calls)
+    while len(server.components.calls) < calls + 2:
+        await asyncio.sleep(0.001)
+    server.components.failing = ""
+    voice = await server.until_steps("Ann", steps + 25)
+    assert voice.status == "fitting" and voice.steps > steps
 
 
-async def test_a_new_voice_of_a_removed_name_is_its_own(home: Path) -> None:
-    async with Server() as server:
-        await server.ask("start", "Ann", FILES)
-        await server.until_steps("Ann", 25)
-        await server.ask("remove", "Ann")
-        other = tuple((name, person(2.5)) for name, _ in FILES)
-        begun = await server.ask("start", "Ann", other)
-        assert begun["steps"] == 0 and begun["curve"] == []
-        voice = await server.until_steps("Ann", 41)
-        await server.ask("remove", "Ann")
+async def test_a_new_voice_of_a_removed_name_is_its_own(server) -> None:
+    await server.fit("Ann", 25)
+    await server.ask("remove", "Ann")
+    other = tuple((name, person(2.5)) for name, _ in FILES)
+    begun = await server.ask("start", "Ann", other)
+    assert begun["steps"] == 0 and begun["curve"] == []
+    voice = await server.until_steps("Ann", 41)
     assert voice.curve[0][1] == pytest.approx(np.cos(2.5 - MIX), abs=0.02)
 
 
-async def test_a_waiting_voice_is_stopped_at_once_and_a_stop_is_for_one_voice(home: Path) -> None:
-    async with Server() as server:
-        for name in ("Ann", "Ben"):
-            await server.ask("start", name, FILES)
-        await server.until_steps("Ann", 3)
-        stopped = await server.ask("stop", "Ben")
-        assert (stopped["status"], stopped["error"]) == (
-            *("failed", "it was stopped before its turn came"),
-        )
-        await server.ask("remove", "Ben")
-        await server.ask("stop", "Ann")
-        await server.until_over("Ann")
-        assert [*home.glob("*.stop")] == []
-        await server.ask("remove", "Ann")
+async def test_a_waiting_voice_is_stopped_at_once_and_a_stop_is_for_one_voice(server, home):
+    for name in ("Ann", "Ben"):
+        await server.ask("start", name, FILES)
+    await server.until_steps("Ann", 3)
+    stopped = await server.ask("stop", "Ben")
+    assert (stopped["status"], stopped["error"]) == (
+        *("failed", "it was stopped before its turn came"),
+    )
+    await server.ask("remove", "Ben")
+    await server.ask("stop", "Ann")
+    await server.until_over("Ann")
+    assert [*home.glob("*.stop")] == []
 
 
-async def test_long_recordings_are_heard_in_stretches(home: Path) -> None:
+async def test_long_recordings_are_heard_in_stretches(server) -> None:
     long = tuple((name, person(seconds=70)) for name, _ in FILES[:3])
-    async with Server() as server:
-        await server.ask("start", "Ann", long)
-        await server.ask("remove", "Ann")
+    await server.ask("start", "Ann", long)
     assert server.components.calls.count("speaker_embedding") >= 9
     assert server.components.longest <= 30 * 16_000

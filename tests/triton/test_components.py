@@ -5,10 +5,10 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
 import pytest
+from http_server import Asked, http_server
 from plain_processes import PlainProcesses, no_hangs
 from plain_triton import InferenceResponse, Request, Tensor, TritonError
 
@@ -340,27 +340,14 @@ ANSWERS: dict[str, tuple[int, bytes]] = {
 }
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        status, body = ANSWERS[self.path] if self.headers["x-key"] == "secret" else (403, b"no key")
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
+def answer(asked: Asked) -> tuple[int, bytes]:
+    return ANSWERS[asked.path] if asked.headers["x-key"] == "secret" else (403, b"no key")
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/models"
-        server.shutdown()
-        thread.join()
+    with http_server(answer) as port:
+        yield f"http://127.0.0.1:{port}/models"
 
 
 def loaded(url: str, model: str, key: str = "secret") -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_recognizer import recognized
-from plain_streams import Client, audio, serving
+from plain_streams import audio, streaming
 
 from conch.component import bytes_array
 from conch.families import decoders, synthesizers
@@ -86,8 +86,8 @@ async def test_a_stream_calls_what_it_is_said_to_need():
     sets = allowed(live=True)
     assert {sent["mode"] for sent in sets} == {"streaming", "two_pass"}
     for sent in sets:
-        async with serving(Doubtful()) as (recognizer, components):
-            final = await Client(recognizer, components, **sent).send(audio("11"), ends=True)
+        async with streaming(Doubtful(), **sent) as (client, components):
+            final = await client.send(audio("11"), ends=True)
         assert [segment.error for segment in final.segments] == [""]
         assert set(components.calls) == needed(sent, live=True), sent
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from recordings import Recording, wer
 from tiny_arpa import TINY
+from transducer_toys import with_tokens
 
 from conch.component import Row, answers
 from conch.decoding.ngram.files import read_ngrams
@@ -137,9 +138,7 @@ def saved(folder: Path, symbols: list[str]) -> Path:
     ctc_toys.icefall(folder)
     others = [chr(65 + n) for n in range(26)]
     found = ["<blk>", *symbols, *others, *(f"<{n}>" for n in range(40))][:40]
-    lines = [f"{text} {unit}\n" for unit, text in enumerate(found)]
-    (folder / "tokens.txt").write_text("".join(lines), "utf-8")
-    return folder
+    return with_tokens(folder, found)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import jiwer
 import numpy as np
 import pytest
 import soundfile
-from whisper_normalizer.english import EnglishTextNormalizer
+from recordings import TIGER, wer
 
 from conch.component import Row, answers, bytes_array
 from conch.families.moonshine.decoder import (
@@ -18,11 +17,6 @@ from conch.families.moonshine.network import FRAME_SAMPLES, EncoderComponent, Mo
 from conch.wire.errors import AudioError, ConfigError, InvalidRequestError, OptionError
 
 DATA = Path(__file__).parents[2] / "data"
-TIGER = (
-    "Tiger Tiger, burning bright in the forest of the night. What immortal hand or eye dare frame "
-    "thy fearful symmetry."
-)
-NORMALIZED = EnglishTextNormalizer()
 
 
 def decoded(decoder, encoded, **parameters) -> dict[str, np.ndarray]:
@@ -35,14 +29,10 @@ def scored(decoder, encoded, *texts: str) -> np.ndarray:
     return answer["text_scores"]
 
 
-def wer(text: bytes, reference: str = TIGER) -> float:
-    return jiwer.wer(NORMALIZED(reference), NORMALIZED(text.decode()))
-
-
 @pytest.mark.parametrize("beam_size", [1, 5])
 def test_speech_is_decoded(decoder, encoded, beam_size):
     answer = decoded(decoder, encoded, beam_size=beam_size, nbest=beam_size)
-    assert wer(answer["hypotheses"][0]) <= 0.15
+    assert wer(TIGER, answer["hypotheses"][0].decode()) <= 0.15
     assert 1 <= len(answer["hypotheses"]) <= beam_size
     assert len(set(answer["hypotheses"])) == len(answer["hypotheses"])
     assert np.all(np.diff(answer["scores"]) <= 0)
@@ -236,7 +226,7 @@ def test_what_moonshine_cannot_do_is_refused_by_name(decoder, encoded, parameter
     refused, fine = answers(decoder, [Row(encoded, parameters), Row(encoded)])
     assert isinstance(refused, OptionError)
     assert str(refused) == error
-    assert wer(fine["hypotheses"][0]) <= 0.15
+    assert wer(TIGER, fine["hypotheses"][0].decode()) <= 0.15
 
 
 def test_states_of_another_model_are_refused(decoder, encoded):

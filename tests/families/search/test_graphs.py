@@ -7,7 +7,7 @@ import pytest
 import sherpa_onnx
 import soundfile
 from onnx import TensorProto
-from transducer_toys import Toy
+from transducer_toys import Toy, with_tokens
 
 from conch.catalogue.exports import NEMO, NEMO_TRANSDUCER, AcousticEncoder
 from conch.cli.demo import SPEECH
@@ -25,30 +25,27 @@ def nemo(features=NEMO, **settings):
 def probe(folder: Path, mel: int, normalize_type: str) -> dict[str, str]:
     """Return the files of a transducer whose probabilities tell the feature of a filter."""
     encoder, decoder, joiner = (Toy(0) for _ in range(3))
-    graph, lens = encoder.graph, {"elem_type": TensorProto.INT64}
-    graph.gives(graph.takes("x", "N", MELS, "T"), "out", "N", MELS, "T")
-    graph.gives(graph.takes("length", "N", **lens), "lens", "N", **lens)
-    graph = decoder.graph
-    graph.takes("y", "N", "U", elem_type=TensorProto.INT32)
-    count = graph.takes("n", "N", elem_type=TensorProto.INT32)
-    h, c = (graph.takes(name, 1, "N", 4) for name in "hc")
-    graph.gives(graph.op("Transpose", h, perm=[1, 2, 0]), "out", "N", 4, "U")
-    graph.gives(count, "lens", "N", elem_type=TensorProto.INT32)
-    graph.gives(h, "next_h", 1, "N", 4)
-    graph.gives(c, "next_c", 1, "N", 4)
-    graph = joiner.graph
-    heard = graph.op("Transpose", graph.takes("heard", "N", MELS, "T"), perm=[0, 2, 1])
-    graph.takes("said", "N", 4, "U")
+    encoder.gives(encoder.takes("x", "N", MELS, "T"), "out", "N", MELS, "T")
+    encoder.gives_ints(encoder.takes_ints("length", "N"), "lens", "N")
+    decoder.takes("y", "N", "U", elem_type=TensorProto.INT32)
+    count = decoder.takes("n", "N", elem_type=TensorProto.INT32)
+    h, c = (decoder.takes(name, 1, "N", 4) for name in "hc")
+    decoder.gives(decoder.transposed(h, 1, 2, 0), "out", "N", 4, "U")
+    decoder.gives(count, "lens", "N", elem_type=TensorProto.INT32)
+    decoder.gives(h, "next_h", 1, "N", 4)
+    decoder.gives(c, "next_c", 1, "N", 4)
+    heard = joiner.transposed(joiner.takes("heard", "N", MELS, "T"), 0, 2, 1)
+    joiner.takes("said", "N", 4, "U")
     weights = np.zeros((MELS, 3), np.float32)
     weights[mel, 0] = SCALE
-    logits = graph.op("MatMul", heard, graph.array(weights))
-    logits = graph.op("Add", logits, graph.array(np.array([SHIFT, 0, -60], np.float32)))
-    graph.gives(graph.op("Unsqueeze", logits, graph.ints(2)), "logits", "N", "T", "U", 3)
+    logits = joiner.op("MatMul", heard, joiner.array(weights))
+    logits = joiner.op("Add", logits, joiner.array(np.array([SHIFT, 0, -60], np.float32)))
+    joiner.gives(joiner.unsqueezed(logits, 2), "logits", "N", "T", "U", 3)
     about = {"vocab_size": 2, "pred_rnn_layers": 1, "pred_hidden": 4, "subsampling_factor": 1}
     encoder.save(folder / "encoder.onnx", normalize_type=normalize_type, **about)
     decoder.save(folder / "decoder.onnx")
     joiner.save(folder / "joiner.onnx")
-    (folder / "tokens.txt").write_text("a 0\nb 1\n<blk> 2\n")
+    with_tokens(folder, ["a", "b", "<blk>"])
     parts = {part: str(folder / f"{part}.onnx") for part in ("encoder", "decoder", "joiner")}
     return {**parts, "tokens": str(folder / "tokens.txt")}
 

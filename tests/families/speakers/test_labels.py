@@ -333,6 +333,19 @@ def test_forty_voices_are_known():
     ]
 
 
+@pytest.mark.parametrize(("number", "speakers"), [("auto", "ABA"), (2, "ABC")])
+def test_a_channel_is_a_speaker_and_with_a_number_each_has_its_own(number, speakers):
+    sides = audio("..1111.........55555..."), audio("........3333...........")
+    (found,), components = answer(file_of(np.stack(sides, 1)), channels="split", speakers=number)
+    whose = [(item.channel, item.speaker) for item in found.segments]
+    assert whose == [*zip((1, 2, 1), speakers, strict=True)]
+    if number == "auto":
+        assert [turn.speaker for turn in found.turns] == ["A", "B", "A"]
+        assert not {*MODELS} & {*components.calls}
+    else:
+        assert "speaker_embedding" in components.calls
+
+
 def test_channels_have_names_if_their_voices_are_heard():
     waveform = np.stack([audio("..1111....."), audio("......5555.")])
     sent = file_of(waveform.T)

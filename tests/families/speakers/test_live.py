@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_labels import file_of
-from plain_streams import STEP, Client, audio, ended_once, serving, streaming
+from plain_streams import STEP, audio, ended_once, streaming
 
 from conch.component import unit
 from conch.families.speakers.clustering import MOST_PIECES
@@ -298,9 +298,8 @@ async def test_silence_calls_nothing() -> None:
 
 
 async def test_text_goes_on_where_the_networks_fail() -> None:
-    async with serving() as (recognizer, components):
+    async with streaming(adaptive=False, speakers="auto") as (client, components):
         components.speaker_embedding = None  # a call of it fails
-        client = Client(recognizer, components, adaptive=False, speakers="auto")
         found = await client.send(SPOKEN, ends=True)
     assert len(found.segments) == 3
     assert [item.speaker for item in found.segments] == ["", "", ""]

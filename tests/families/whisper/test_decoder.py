@@ -1,14 +1,12 @@
 """The decoder on real weights and real speech."""
 
-import csv
 from itertools import pairwise
-from pathlib import Path
 
 import ctranslate2
 import jiwer
 import numpy as np
 import pytest
-import soundfile
+from recordings import TIGER, wer
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from conch.component import Row, answers, bytes_array
@@ -17,13 +15,7 @@ from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 
-DATA = Path(__file__).parents[2] / "data"
 END_OF_TEXT = 50256
-TIGER = (
-    "Tiger Tiger, burning bright in the forest of the night. What immortal hand or eye dare frame "
-    "thy fearful symmetry."
-)
-
 SUPPRESSION = -0.05
 """Nats of the tokens that the search alone forbids, which are improbable in all steps."""
 LIKELY_END = np.log(2)
@@ -31,10 +23,8 @@ LIKELY_END = np.log(2)
 
 
 @pytest.fixture(scope="module")
-def recordings() -> list[tuple[np.ndarray, str]]:
-    with (DATA / "manifest.tsv").open() as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t"))
-    return [(soundfile.read(DATA / row["path"], dtype="float32")[0], row["text"]) for row in rows]
+def recordings(speech) -> list[tuple[np.ndarray, str]]:
+    return [(item.waveform(), item.text) for item in speech]
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +65,7 @@ def is_tiger(text: bytes) -> bool:
 
     Whisper hears "What immortal" and "What a mortal" as equally probable: rounding decides.
     """
-    normalized = EnglishTextNormalizer()
-    return jiwer.wer(normalized(TIGER), normalized(text.decode())) <= 0.1
+    return wer(TIGER, text.decode()) <= 0.1
 
 
 def aligned(decoder, encoded, text: str) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+import virtual_time
 from mortal_components import MortalComponents
 from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, ended_once, serving
@@ -12,7 +13,7 @@ from conch.bls.call import ComponentAwayError
 from conch.recognition.metrics import STREAMS_RESUMED
 from conch.wire.errors import SessionError
 
-SPOKEN = "12.3...456.7..8"
+SPOKEN = "12.3...4..5"
 STREAMING = ["ctc_streaming_encoder", "ctc_streaming_decoder"]
 ALL = [*STREAMING, "vad", "moonshine_encoder", "moonshine_decoder"]
 
@@ -60,13 +61,21 @@ async def stream(*, dies=(), at=None, during=False, kind=MortalComponents, **par
     return answers, components, recognizer
 
 
+@pytest.fixture(scope="module")
+def undisturbed():
+    """Return the last answer where no component dies, by the mode."""
+    modes = ("streaming", "two_pass")
+    return {mode: virtual_time.run(stream(mode=mode, adaptive=False))[0][-1] for mode in modes}
+
+
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("during", [False, True])
 @pytest.mark.parametrize("dies", [*([model] for model in ALL), STREAMING, ALL], ids="+".join)
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
-async def test_a_stream_outlives_its_components_and_no_word_is_lost(mode, dies, during, caplog):
-    expected, *_ = await stream(mode=mode, adaptive=False)
-    last = expected[-1]
+async def test_a_stream_outlives_its_components_and_no_word_is_lost(
+    undisturbed, mode, dies, during, caplog
+):
+    last = undisturbed[mode]
     for at in range(len(SPOKEN)):
         answers, components, _ = await stream(
             mode=mode, adaptive=False, dies=dies, at=at, during=during
@@ -150,5 +159,5 @@ async def test_a_defect_of_a_second_pass_leaves_the_text_of_the_first(monkeypatc
     monkeypatch.setattr("conch.recognition.live.second_passes.recognize_complete", defect)
     answers, *_ = await stream(mode="two_pass", rolling_pass_ms=0)
     final = answers[-1]
-    assert final.text == "0.10 0.20 0.30 0.40 0.50 0.60 0.70 0.80"
+    assert final.text == "0.10 0.20 0.30 0.40 0.50"
     assert all("no second pass: internal error" in segment.error for segment in final.segments)

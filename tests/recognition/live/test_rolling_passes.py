@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from clock import Clock
-from plain_streams import STEP, Client, ended_once, serving
+from plain_streams import STEP, ended_once, streaming
 from spoken_components import RATE, SpokenComponents, columns, heard, made
 
 from conch.families.whisper.recogniser import OPEN_WINDOW
@@ -28,9 +28,14 @@ def rolling_calls(components) -> list[float]:
     ]
 
 
-def two_pass(recognizer, components, **options) -> Client:
-    options = {"mode": "two_pass", "decoder": "attention", "adaptive": False, **options}
-    return Client(recognizer, components, **options)
+def is_rolling(components, model: str) -> bool:
+    """Report whether the latest call, of this model, is that of a rolling pass."""
+    return model == "attention_encoder" and components.parameters[-1] == OPEN_WINDOW
+
+
+def two_pass(components=None, **settings):
+    settings = {"mode": "two_pass", "decoder": "attention", "adaptive": False, **settings}
+    return streaming(components or SpokenComponents(), **settings)
 
 
 async def in_steps(client, text: str, samples: int = STEP):
@@ -42,9 +47,8 @@ async def in_steps(client, text: str, samples: int = STEP):
 
 
 async def stepwise(text: str, components=None, **options):
-    async with serving(components or SpokenComponents()) as (recognizer, components):
-        answers = await in_steps(two_pass(recognizer, components, **options), text)
-    return answers, components
+    async with two_pass(components, **options) as (client, components):
+        return await in_steps(client, text), components
 
 
 async def tasks_end() -> None:
@@ -110,8 +114,7 @@ class SpokenToMoonshine(SpokenComponents):
 
 def given(components, decoder: str) -> list[tuple[str | None, str | None]]:
     """Return what each call of a decoder was told of its text: its beginning, and what follows."""
-    calls = zip(components.calls, components.parameters, strict=True)
-    return [(sent.get("said"), sent.get("draft")) for model, sent in calls if model == decoder]
+    return [(sent.get("said"), sent.get("draft")) for sent in components.parameters_of(decoder)]
 
 
 async def test_a_pass_of_moonshine_goes_on_from_the_firm_text():
@@ -190,15 +193,15 @@ async def test_if_the_speaker_goes_on_the_pass_in_a_pause_counts_as_rolling():
 
 
 async def test_a_pass_that_fails_leaves_the_text():
-    async with serving(SpokenComponents()) as (recognizer, components):
+    async with two_pass() as (client, components):
 
         async def fail_later(model):
             is_late = components.calls.count("attention_encoder") > 1
             components.failing = "attention_encoder" if is_late else None
 
         components.before = fail_later
-        answers = await in_steps(two_pass(recognizer, components), "abcdefgh..")
-        counted = recognizer.runtime.metrics.drain()
+        answers = await in_steps(client, "abcdefgh..")
+        counted = client.recognizer.runtime.metrics.drain()
     assert len(rolling_calls(components)) == 2
     assert [shown(answer) for answer in answers[2:5]] == [("", "a b c d")] * 3
     (segment,) = answers[-1].segments
@@ -210,28 +213,28 @@ async def test_a_pass_that_fails_leaves_the_text():
 
 async def test_a_later_failure_of_passes_is_logged_if_it_is_another_one(caplog):
     failures = iter([ValueError("first"), *[ValueError("second")] * 2, KeyError("third")])
-    async with serving(SpokenComponents()) as (recognizer, components):
+    async with two_pass() as (client, components):
 
         async def fail(model):
-            if model == "attention_encoder" and components.parameters[-1] == OPEN_WINDOW:
+            if is_rolling(components, model):
                 raise next(failures)
 
         components.before = fail
-        await in_steps(two_pass(recognizer, components), TALK)
+        await in_steps(client, TALK)
     assert len(rolling_calls(components)) == 4
     logged = [record.exc_info[1] for record in caplog.records if record.exc_info]
     assert [str(error) for error in logged] == ["first", "second", "'third'"]
 
 
 async def test_failures_of_passes_are_logged_only_so_often(caplog):
-    async with serving(SpokenComponents()) as (recognizer, components):
+    async with two_pass(rolling_pass_ms=640) as (client, components):
 
         async def fail(model):
-            if model == "attention_encoder" and components.parameters[-1] == OPEN_WINDOW:
+            if is_rolling(components, model):
                 raise ValueError(f"call {len(components.calls)}")
 
         components.before = fail
-        await in_steps(two_pass(recognizer, components, rolling_pass_ms=640), TALK * 2)
+        await in_steps(client, TALK * 2)
     assert len(rolling_calls(components)) > live_passes.MOST_FAILURES
     told = [record for record in caplog.records if "rolling passes" in record.message]
     assert len(told) == live_passes.MOST_FAILURES
@@ -298,16 +301,15 @@ async def test_not_adaptive_gives_the_same_text_however_chunks_are_cut(samples, 
 
 async def found_by_time(samples: int, turns: int):
     """Return open and ended utterances by their time, with rolling passes of so many turns."""
-    async with serving(SpokenComponents()) as (recognizer, components):
+    async with two_pass(max_utterance_s=4.0, rolling_pass_ms=640) as (client, components):
 
         async def dawdle(model):
-            is_rolling = components.parameters[-1] == OPEN_WINDOW
-            is_second = model == "attention_encoder" and not is_rolling
-            for _ in range(turns if is_rolling else 200 if is_second else 1):
+            is_open = components.parameters[-1] == OPEN_WINDOW
+            is_second = model == "attention_encoder" and not is_open
+            for _ in range(turns if is_open else 200 if is_second else 1):
                 await asyncio.sleep(0)
 
         components.before = dawdle
-        client = two_pass(recognizer, components, max_utterance_s=4.0, rolling_pass_ms=640)
         answers = await in_steps(client, "abcdefghijk-lm" + "nopqrstuvw.", samples)
         found = {}
         for answer in answers[:-1]:
@@ -317,22 +319,14 @@ async def found_by_time(samples: int, turns: int):
         return found, answers[-1]
 
 
-def held(components, is_held):
-    """Hold the calls of the attention encoder for which `is_held` holds, until it is set."""
-    let_go = asyncio.Event()
-
-    async def hold(model):
-        if model == "attention_encoder" and is_held(components.parameters[-1]):
-            await let_go.wait()
-
-    components.before = hold
-    return let_go
-
-
 async def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
-    async with serving(SpokenComponents()) as (recognizer, components):
-        client = two_pass(recognizer, components, adaptive=True)
-        let_go = held(components, lambda parameters: parameters == OPEN_WINDOW)
+    async with two_pass(adaptive=True) as (client, components):
+        let_go = asyncio.Event()
+
+        async def hold(model):
+            await (let_go.wait() if is_rolling(components, model) else asyncio.sleep(0))
+
+        components.before = hold
         waveform = made("abcd" + "." + "xy")
         steps = [waveform[at : at + STEP] for at in range(0, len(waveform), STEP)]
         answers = [await client.send(step) for step in steps]
@@ -350,9 +344,8 @@ async def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
 
 
 async def test_an_end_waits_for_all_second_passes_and_leaves_nothing():
-    async with serving(SpokenComponents()) as (recognizer, components):
-        client = two_pass(recognizer, components, adaptive=True)
-        let_go = held(components, lambda parameters: True)
+    async with two_pass(adaptive=True) as (client, components):
+        let_go = components.hold("attention_encoder")
         last = asyncio.create_task(client.send(made(TALK + "." + "abc-xyz"), ends=True))
         while components.in_flight < 3:  # rolling, and both second passes
             await asyncio.sleep(0)
@@ -367,9 +360,8 @@ async def test_an_end_waits_for_all_second_passes_and_leaves_nothing():
 
 @pytest.mark.parametrize("text", ["abcdefgh", "abcdefgh-"])
 async def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
-    async with serving(SpokenComponents(), max_passes_in_flight=1) as (recognizer, components):
-        client = two_pass(recognizer, components, adaptive=True)
-        let_go = held(components, lambda parameters: True)
+    async with two_pass(max_passes_in_flight=1, adaptive=True) as (client, components):
+        let_go = components.hold("attention_encoder")
         await client.send(made(text))
         assert components.in_flight == 1
         client.is_new = True
@@ -389,9 +381,8 @@ async def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
 async def test_load_takes_away_rolling_passes_then_those_in_pauses(
     stretch, adaptive, rolling, others
 ):
-    async with serving(SpokenComponents()) as (recognizer, components):
-        recognizer.open_streams._shared.load.pace = Pace(stretch)
-        client = two_pass(recognizer, components, adaptive=adaptive)
+    async with two_pass(adaptive=adaptive) as (client, components):
+        client.recognizer.open_streams._shared.load.pace = Pace(stretch)
         in_pause = await client.send(made("abcde--")[: 4 * STEP])
         await tasks_end()
         calls = components.calls.count("attention_encoder")
@@ -407,8 +398,8 @@ async def test_a_file_has_no_more_passes_than_its_speaker_would_have():
     clock = Clock()
 
     async def passes(step_s: float) -> int:
-        async with serving(SpokenComponents(), clock=clock) as (recognizer, components):
-            client = two_pass(recognizer, components, adaptive=True)
+        async with two_pass(adaptive=True, clock=clock) as (client, _):
+            client.clock = None  # the test moves it
             for at in range(0, 10 * STEP, STEP):
                 clock.now += step_s
                 answer = await client.send(made(TALK)[at : at + STEP])

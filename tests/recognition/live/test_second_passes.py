@@ -12,14 +12,8 @@ from conch.recognition.metrics import PASSES
 
 async def test_two_passes():
     async with streaming(mode="two_pass", rolling_pass_ms=0) as (client, components):
-        held = asyncio.Event()
-
-        async def hold(model):
-            if model == "moonshine_decoder":
-                await held.wait()
-
-        components.before = hold
-        answers = [await client.send(audio(item)) for item in "1..2"]
+        held = components.hold("moonshine_decoder")
+        answers = await client.say("1..2", ends=False)
         held.set()
         while not (later := await client.send(audio("2"))).segments:
             await asyncio.sleep(0)
@@ -35,9 +29,8 @@ async def test_two_passes():
 
 
 async def test_a_lattice_is_of_the_second_pass():
-    async with serving() as (recognizer, components):
-        options = {"mode": "two_pass", "decoder": "wfst", "lattice": True}
-        client = Client(recognizer, components, rolling_pass_ms=0, **options)
+    options = {"mode": "two_pass", "decoder": "wfst", "lattice": True, "rolling_pass_ms": 0}
+    async with streaming(**options) as (client, components):
         await client.send(audio("1.."))
         answer = await client.send(audio("."), ends=True)
     assert [(item.passes, item.lattice) for item in answer.segments] == [(2, "0 1,1,1")]
@@ -50,8 +43,8 @@ async def test_a_lattice_is_of_the_second_pass():
 
 
 async def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported():
-    async with serving(max_second_passes=1) as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", endpoint_silence_ms=600)
+    settings = {"max_second_passes": 1, "mode": "two_pass", "endpoint_silence_ms": 600}
+    async with streaming(**settings) as (client, components):
         held = asyncio.Event()
 
         async def hold(model):
@@ -76,14 +69,8 @@ async def test_a_second_pass_that_fails_leaves_the_first_ones_text():
 
 
 async def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
-    async with serving() as (recognizer, components):
-
-        async def fail(model):
-            if model == "moonshine_encoder":
-                raise ZeroDivisionError("a defect")
-
-        client = Client(recognizer, components, mode="two_pass")
-        components.before = fail
+    async with streaming(mode="two_pass") as (client, components):
+        components.failing, components.failure = "moonshine_encoder", ZeroDivisionError("a defect")
         answer = await client.send(audio("1..2"), ends=True)
     assert answer.text == "0.10 0.20"
     assert [segment.passes for segment in answer.segments] == [1, 1]
@@ -96,8 +83,7 @@ async def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
 
 async def test_text_that_a_second_pass_may_replace_is_not_stable():
     async with streaming(mode="two_pass") as (client, _):
-        answers = [await client.send(audio(item)) for item in "12..34.."]
-        answers.append(await client.send(audio("."), ends=True))
+        answers = await client.say("12..34...")
     final = answers[-1].text
     stable = [item.stable for item in answers]
     assert stable[0] == stable[1] == ""
@@ -106,8 +92,7 @@ async def test_text_that_a_second_pass_may_replace_is_not_stable():
 
 
 async def test_no_more_second_passes_are_under_way_than_the_limit():
-    async with serving(max_second_passes=2) as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+    async with streaming(max_second_passes=2, mode="two_pass") as (client, components):
         answer = await client.send(audio("1.." * 12), ends=True)
     assert [segment.passes for segment in answer.segments] == [2] * 12
     assert components.most_in_flight <= 2 + 2
@@ -169,31 +154,18 @@ async def test_a_second_pass_that_leaves_out_what_neither_heard_says_so():
     assert answer.unrecognised == segment.unrecognised
 
 
-def held(components) -> asyncio.Event:
-    """Hold the calls of the attention encoder until the event is set."""
-    let_go = asyncio.Event()
-
-    async def hold(model):
-        await (let_go.wait() if model == "moonshine_encoder" else asyncio.sleep(0))
-
-    components.before = hold
-    return let_go
-
-
 async def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out():
-    clock = Clock()
-    async with serving(clock=clock, max_second_passes=2) as (recognizer, components):
-        let_go = held(components)
-        # Short, so that no second pass begins before its utterance has ended.
-        options = {"rolling_pass_ms": 0, "endpoint_silence_ms": 600}
-        client = Client(recognizer, components, clock=clock, mode="two_pass", **options)
-        answers = [await client.send(audio(item)) for item in "1.2.3."]
+    # Short, so that no second pass begins before its utterance has ended.
+    options = {"mode": "two_pass", "rolling_pass_ms": 0, "endpoint_silence_ms": 600}
+    async with streaming(clock=Clock(), max_second_passes=2, **options) as (client, components):
+        let_go = components.hold("moonshine_encoder")
+        answers = await client.say("1.2.3.", ends=False)
         while not (answers[-1].segments and answers[-1].segments[0].error):
             answers.append(await client.send(audio(".")))
         in_flight = components.in_flight
         let_go.set()
         final = await client.send(audio(""), ends=True)
-        counted = recognizer.runtime.metrics.drain()
+        counted = client.recognizer.runtime.metrics.drain()
     assert [segment.passes for segment in final.segments] == [2, 2, 1]
     # It is told while the others are under way, and what was begun of it has ended.
     (left_out,) = answers[-1].segments
@@ -205,10 +177,9 @@ async def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_
 
 
 async def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out():
-    clock = Clock()
-    async with serving(clock=clock, max_second_passes=1) as (recognizer, components):
-        client = Client(recognizer, components, clock=clock, mode="two_pass", rolling_pass_ms=0)
-        let_go = held(components)
+    options = {"mode": "two_pass", "rolling_pass_ms": 0}
+    async with streaming(clock=Clock(), max_second_passes=1, **options) as (client, components):
+        let_go = components.hold("moonshine_encoder")
         await client.send(audio("1.."))
         components.before = lambda model: asyncio.sleep(0)
         await client.send(audio("2."))
@@ -228,7 +199,7 @@ async def test_a_second_pass_that_finds_no_place_in_time_is_left_out(monkeypatch
     clock = Clock()
     monkeypatch.setattr(second_passes, "PATIENCE_S", 0.05)
     async with serving(clock=clock, max_passes_in_flight=1) as (recognizer, components):
-        let_go = held(components)
+        let_go = components.hold("moonshine_encoder")
         other = Client(recognizer, components, 2, clock=clock, mode="two_pass", rolling_pass_ms=0)
         await other.send(audio("1.."))
         client = Client(recognizer, components, clock=clock, mode="two_pass", rolling_pass_ms=0)

@@ -14,17 +14,15 @@ from spoken_components import RATE, SpokenComponents, made
 
 from conch.bls.metrics import CALLS
 from conch.families.whisper.recogniser import OPEN_WINDOW
-from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.sending_speed import SendingSpeed
 from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, ENDPOINTS, STREAMS_ENDED
-from conch.wire.errors import ConfigError, SessionError
+from conch.wire.errors import SessionError
 from conch.wire.result import text_of_words
 
 
 async def test_every_chunk_is_answered_with_the_text_so_far():
     async with streaming() as (client, components):
-        answers = [await client.send(audio(item)) for item in "12"]
-        answers.append(await client.send(audio("3"), ends=True))
+        answers = await client.say("123")
     assert [item.text for item in answers] == ["0.10", "0.10 0.20", "0.10 0.20 0.30"]
     assert [item.stable for item in answers] == ["", "0.10", "0.10 0.20 0.30"]
     assert [item.is_final for item in answers] == [False, False, True]
@@ -38,8 +36,7 @@ async def test_every_chunk_is_answered_with_the_text_so_far():
 
 async def test_a_call_of_the_search_carries_no_more_than_it_needs():
     async with streaming(endpoint_silence_ms=600, nbest=3) as (client, components):
-        for item in "11.1":
-            await client.send(audio(item))
+        await client.say("11.1", ends=False)
         await client.send(audio(""), ends=True)
     calls = zip(components.calls, components.parameters, components.wanted, strict=True)
     calls = [call[1:] for call in calls if call[0] == "ctc_streaming_decoder"]
@@ -52,9 +49,7 @@ async def test_a_call_of_the_search_carries_no_more_than_it_needs():
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
 async def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
     async with streaming(mode=mode, vad=False) as (client, components):
-        for item in ".1..2":
-            await client.send(audio(item))
-        final = await client.send(audio("."), ends=True)
+        *_, final = await client.say(".1..2.")
     assert [segment.endpoint for segment in final.segments] == ["silence", "end"]
     assert [(item.start, item.end) for item in final.segments] == [(0.34, 1.58), (2.56, 3.5)]
     assert "vad" not in components.calls
@@ -121,9 +116,7 @@ async def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
 
 async def test_chunks_calls_endpoints_and_ends_are_counted():
     async with streaming(mode="two_pass") as (client, _):
-        for item in "1..2":
-            await client.send(audio(item))
-        await client.send(audio("."), ends=True)
+        await client.say("1..2.")
         client.is_new = False
         with pytest.raises(SessionError):
             await client.send(audio("1"))
@@ -139,9 +132,7 @@ async def test_chunks_calls_endpoints_and_ends_are_counted():
 
 async def test_until_somebody_speaks_the_vad_alone_is_called():
     async with streaming() as (client, components):
-        for item in "...1..2..":
-            answer = await client.send(audio(item))
-        final = await client.send(audio("."), ends=True)
+        *_, answer, final = await client.say("...1..2...")
     # The step before speech with it, none twice, and the stream's end.
     encoded = [len(waveform) / STEP for waveform in components.waveforms("ctc_streaming_encoder")]
     assert encoded == [2, 1, 1, 1, 1, 1, 0]
@@ -187,27 +178,20 @@ async def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
 
 async def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
     async with streaming() as (client, _):
-        answers = [await client.send(audio(item)) for item in "1..2"]
-        answers.append(await client.send(audio("."), ends=True))
+        answers = await client.say("1..2.")
     assert [len(item.segments) for item in answers] == [0, 0, 1, 0, 2]
     assert [item.stable for item in answers] == ["", "", "0.10", "", "0.10 0.20"]
 
 
 async def test_partials_may_be_left_out():
     async with streaming(partials=False) as (client, _):
-        answers = [await client.send(audio(item)) for item in "1..2"]
-        answers.append(await client.send(audio("."), ends=True))
+        answers = await client.say("1..2.")
     assert [item.text for item in answers] == ["", "", "0.10", "", "0.10 0.20"]
 
 
 async def test_chunks_sent_without_waiting_are_heard_in_order():
-    async with serving() as (recognizer, components):
-
-        async def dawdle(model):
-            await asyncio.sleep(0.002 * (components.in_flight % 3))
-
-        components.before = dawdle
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
+        components.before = lambda model: asyncio.sleep(0.002 * (components.in_flight % 3))
         sent = [client.send(audio(item), ends=item == "9") for item in "123456789"]
         answers = await asyncio.gather(*sent)
     assert answers[-1].text == " ".join(f"0.{digit}0" for digit in range(1, 10))
@@ -223,19 +207,9 @@ async def test_an_empty_stream_and_one_of_a_single_short_chunk():
     assert ended_once(components)
 
 
-def test_live_streams_need_a_call_of_their_own():
-    with pytest.raises(
-        ConfigError, match="max_calls_in_flight takes an integer of 4 or more; is: 3"
-    ):
-        RecognitionConfig(max_calls_in_flight=3)
-
-
-async def sent_by_steps(text, components=None, limits=None, **options):
-    async with serving(components, **(limits or {})) as (recognizer, components):
-        client = Client(recognizer, components, **options)
-        answers = [await client.send(audio(item)) for item in text[:-1]]
-        answers.append(await client.send(audio(text[-1]), ends=True))
-    return answers, components
+async def sent_by_steps(text, components=None, **settings):
+    async with streaming(components, **settings) as (client, components):
+        return await client.say(text), components
 
 
 def lacking(*models) -> PlainComponents:
@@ -270,29 +244,27 @@ async def test_without_a_second_recogniser_a_stream_is_streaming_unless_it_asked
 
 
 @pytest.mark.parametrize(
-    ("options", "missing", "limits", "hears"),
+    ("settings", "missing", "hears"),
     [
-        ({}, (), {}, True),
-        ({"language": "en"}, (), {}, True),
-        ({"language": "de"}, (), {}, False),
-        ({"languages": "de,zh"}, (), {}, False),
-        ({"languages": "de,en"}, (), {}, True),
-        ({"task": "translate"}, (), {}, False),
-        ({"language": "de"}, (), {"first_pass_language": "de"}, True),
-        ({}, (), {"first_pass_language": "de"}, True),
-        ({}, ("ctc_streaming_encoder",), {}, False),
+        ({}, (), True),
+        ({"language": "en"}, (), True),
+        ({"language": "de"}, (), False),
+        ({"languages": "de,zh"}, (), False),
+        ({"languages": "de,en"}, (), True),
+        ({"task": "translate"}, (), False),
+        ({"language": "de", "first_pass_language": "de"}, (), True),
+        ({"first_pass_language": "de"}, (), True),
+        ({}, ("ctc_streaming_encoder",), False),
         # Something must hear it: without rolling passes, without the VAD.
-        ({"language": "de", "rolling_pass_ms": 0}, (), {}, True),
-        ({"language": "de", "vad": False}, (), {}, True),
-        ({"language": "de", "decoder": "ctc"}, (), {}, True),
+        ({"language": "de", "rolling_pass_ms": 0}, (), True),
+        ({"language": "de", "vad": False}, (), True),
+        ({"language": "de", "decoder": "ctc"}, (), True),
     ],
 )
 @pytest.mark.parametrize("end", ["3", "."])
-async def test_whisper_hears_alone_what_the_ctc_model_does_not_know(
-    options, missing, limits, hears, end
-):
-    sent = {"mode": "two_pass", "coverage": False, "adaptive": False, **options}
-    answers, components = await sent_by_steps("12345..." + end, lacking(*missing), limits, **sent)
+async def test_whisper_hears_alone_what_the_ctc_model_does_not_know(settings, missing, hears, end):
+    sent = {"mode": "two_pass", "coverage": False, "adaptive": False, **settings}
+    answers, components = await sent_by_steps("12345..." + end, lacking(*missing), **sent)
     assert called(components, "ctc_streaming") == hears
     assert ended_once(components)
     final = answers[-1].segments[0]
@@ -309,8 +281,7 @@ async def test_rolling_passes_take_a_language_for_known_once_they_are_sure(share
     components.language_spoken, components.language_share = "de", share
     sent = {"mode": "two_pass", "coverage": False, "adaptive": False, "prompt": "Conch."}
     answers, _ = await sent_by_steps("1234567893", components, **sent)
-    calls = zip(components.calls, components.parameters, strict=True)
-    passes = [item for model, item in calls if model == "attention_decoder"]
+    passes = components.parameters_of("attention_decoder")
     assert len(passes) > 2 and {item["prompt"] for item in passes} == {"Conch."}
     *rolling, second = [item["language"] for item in passes]
     known = "de" if share > 0.9 else "auto"
@@ -350,16 +321,8 @@ async def test_an_open_utterance_is_told_by_what_is_known_of_its_words():
 
 async def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one():
     """Rolling passes hear letters, the first pass levels: their text is one."""
-    clock = Clock()
-    async with serving(SpokenComponents(), clock=clock) as (recognizer, components):
-        client = Client(
-            recognizer,
-            components,
-            clock=clock,
-            mode="two_pass",
-            decoder="attention",
-            word_timestamps=True,
-        )
+    options = {"mode": "two_pass", "decoder": "attention", "word_timestamps": True}
+    async with streaming(SpokenComponents(), clock=Clock(), **options) as (client, components):
         let_go = asyncio.Event()
 
         async def hold(model):
@@ -429,16 +392,10 @@ async def test_what_ends_with_the_last_chunk_is_told_however_long_ago_it_was(his
 
 
 async def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
-    async with serving() as (recognizer, components):
-        let_go = asyncio.Event()
-
-        async def hold(model):
-            if model == "moonshine_encoder":
-                await let_go.wait()
-
-        components.before = hold
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0, history_s=1)
-        answers = [await client.send(audio(item)) for item in "1..2..3......"]
+    options = {"mode": "two_pass", "rolling_pass_ms": 0, "history_s": 1}
+    async with streaming(**options) as (client, components):
+        let_go = components.hold("moonshine_encoder")
+        answers = await client.say("1..2..3......", ends=False)
         let_go.set()
         answers.append(await client.send(audio(""), ends=True))
     assert answers[-2].text == "0.10 0.20 0.30"
@@ -447,7 +404,7 @@ async def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_w
 
 
 async def test_the_answers_of_a_long_stream_do_not_grow():
-    minutes, waveform = 30, audio("12..")
+    minutes, waveform = 15, audio("12..")
     async with streaming(mode="two_pass", rolling_pass_ms=640) as (client, components):
         sizes = []
         for _ in range(round(minutes * 60 / 2.56)):
@@ -467,9 +424,8 @@ TIMERS = (asyncio.TimerHandle, contextvars.Context)
 
 async def test_what_is_kept_of_a_stream_does_not_grow():
     """Words, texts and passes of eight minutes with a history of one."""
-    async with serving() as (recognizer, components):
-        options = {"mode": "two_pass", "word_timestamps": True, "history_s": 60}
-        client = Client(recognizer, components, **options)
+    options = {"mode": "two_pass", "word_timestamps": True, "history_s": 60}
+    async with streaming(**options) as (client, components):
         kept = []
         for number in range(round(8 * 60 / 2.56)):
             await client.send(audio("12.."))
@@ -485,8 +441,7 @@ async def test_what_is_kept_of_a_stream_does_not_grow():
 
 async def test_without_endpoints_an_utterance_ends_by_its_length_alone():
     async with streaming(endpointing=False, max_utterance_s=10) as (client, _):
-        answers = [await client.send(audio(item)) for item in "1...2" + "3" * 8 + "45.." + "." * 99]
-        answers.append(await client.send(audio("6"), ends=True))
+        answers = await client.say("1...2" + "3" * 8 + "45.." + "." * 99 + "6")
     ended = [segment for answer in answers[:-1] for segment in answer.segments]
     # At the first pause after three fifths of the length, or at the length in silence.
     assert [segment.endpoint for segment in ended] == ["length"]

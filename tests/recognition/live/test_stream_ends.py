@@ -59,10 +59,9 @@ async def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
 
 
 async def test_a_stream_without_chunks_expires():
-    async with serving(stream_ttl_s=0.2) as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming(stream_ttl_s=0.2) as (client, components):
         await client.send(audio("1"))
-        while len(recognizer.open_streams):
+        while len(client.recognizer.open_streams):
             await asyncio.sleep(0.01)
         with pytest.raises(SessionError):
             await client.send(audio("2"))
@@ -137,8 +136,7 @@ async def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goe
     ],
 )
 async def test_a_bad_chunk_fails_alone_and_the_stream_goes_on(changes, error, message):
-    async with serving(max_chunk_s=2) as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming(max_chunk_s=2) as (client, components):
         await client.send(audio("1"))
         with pytest.raises(error, match=message):
             await client.send(audio("2"), **changes)
@@ -163,9 +161,7 @@ async def test_limits():
 
 
 async def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_behind_it():
-    async with serving() as (recognizer, components):
-        stuck = asyncio.Event()
-        client = Client(recognizer, components, deadline_ms=100)
+    async with streaming(deadline_ms=100) as (client, components):
         await client.send(audio("1"))
         call = components.call
 
@@ -174,39 +170,29 @@ async def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_
             work.add_done_callback(asyncio.Task.exception)  # which comes when nobody waits for it
             return await asyncio.shield(work)  # as a thread, that nobody can cancel
 
-        async def hold(model):
-            if model == "ctc_streaming_encoder":
-                await stuck.wait()
-
-        components.call, components.before = shielded, hold
+        components.call, stuck = shielded, components.hold("ctc_streaming_encoder")
         with pytest.raises(DeadlineError):
             await asyncio.wait_for(client.send(audio("2")), 5)
-        assert len(recognizer.open_streams) == 0
+        assert len(client.recognizer.open_streams) == 0
         stuck.set()
     assert not any(components.open.values())
 
 
 async def test_an_option_that_only_a_component_can_judge_ends_the_stream():
-    async with serving() as (recognizer, components):
-
-        async def refuse(model):
-            if model == "ctc_streaming_decoder":
-                raise OptionError("option 'language' takes auto or en")
-
-        client = Client(recognizer, components, language="de")
+    async with streaming(language="de") as (client, components):
         await client.send(audio("1")[:100])
-        components.before = refuse
+        components.failing = "ctc_streaming_decoder"
+        components.failure = OptionError("option 'language' takes auto or en")
         with pytest.raises(OptionError):
             await client.send(audio("1"))
-        components.before = lambda model: asyncio.sleep(0)
+        components.failing = None
         with pytest.raises(SessionError):
             await client.send(audio("2"))
     assert not any(components.open.values())
 
 
 async def test_chunks_too_small_for_a_step_keep_the_components_awake():
-    async with serving(stream_ttl_s=0.2) as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming(stream_ttl_s=0.2) as (client, components):
         await client.send(audio("1"))
         calls = len(components.calls)
         while len(components.calls) == calls:
@@ -218,8 +204,7 @@ async def test_chunks_too_small_for_a_step_keep_the_components_awake():
 
 
 async def test_chunks_of_silence_keep_the_components_awake():
-    async with serving(stream_ttl_s=0.2) as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming(stream_ttl_s=0.2) as (client, components):
         await client.send(audio("1.."))
         calls = components.calls.count("ctc_streaming_decoder")
         while components.calls.count("ctc_streaming_decoder") == calls:
@@ -231,8 +216,7 @@ async def test_chunks_of_silence_keep_the_components_awake():
 
 
 async def test_too_much_audio_that_waits_ends_the_stream():
-    async with serving(max_waiting_s=3.2) as (recognizer, components):  # five chunks
-        client = Client(recognizer, components)
+    async with streaming(max_waiting_s=3.2) as (client, components):  # five chunks
         sent = [client.send(audio("1")) for _ in range(8)]
         answers = await asyncio.gather(*sent, return_exceptions=True)
     kinds = {type(item).__name__ for item in answers}
@@ -242,20 +226,14 @@ async def test_too_much_audio_that_waits_ends_the_stream():
 
 @pytest.mark.parametrize(("length", "most"), [(STEP, 5), (160, 33), (0, 33)])
 async def test_seconds_that_wait_limit_the_number_of_short_chunks_too(length, most):
-    async with serving(max_waiting_s=3.2 if length == STEP else 3.9) as (recognizer, components):
-        hearing = asyncio.Event()
-
-        async def hold(model):
-            await hearing.wait()
-
-        components.before = hold
-        client = Client(recognizer, components)
+    async with streaming(max_waiting_s=3.2 if length == STEP else 3.9) as (client, components):
+        hearing = components.hold()
         begun = asyncio.create_task(client.send(audio("1")))  # counts as 0.64 s too
         chunk = audio("1")[:length]
         empty = {} if length else {"wav": audio("1")[np.newaxis, :1], "wav_lens": np.zeros((1, 1))}
         sent = [asyncio.create_task(client.send(chunk, **empty)) for _ in range(most - 1)]
         await asyncio.sleep(0)
-        assert len(recognizer.open_streams) == 1
+        assert len(client.recognizer.open_streams) == 1
         one_more = asyncio.create_task(client.send(chunk, **empty))
         with pytest.raises(OverloadedError, match=r"max_waiting_s .*the stream has ended"):
             await one_more
@@ -265,14 +243,8 @@ async def test_seconds_that_wait_limit_the_number_of_short_chunks_too(length, mo
 
 async def test_chunks_beyond_the_bytes_are_refused_and_the_stream_goes_on():
     # Each has 40,960 bytes; three quarters are for live audio.
-    async with serving(max_bytes_in_flight=120_000) as (recognizer, components):
-        hearing = asyncio.Event()
-
-        async def hold(model):
-            await hearing.wait()
-
-        components.before = hold
-        client = Client(recognizer, components)
+    async with streaming(max_bytes_in_flight=120_000) as (client, components):
+        hearing = components.hold()
         first, second = (asyncio.create_task(client.send(audio("1"))) for _ in range(2))
         await asyncio.sleep(0)
         with pytest.raises(OverloadedError, match="max_bytes_in_flight"):
@@ -316,14 +288,8 @@ async def test_streams_expire_though_the_sweep_has_failed_once(caplog):
 
 async def test_close_waits_until_the_components_have_freed_what_has_ended():
     async with serving() as (recognizer, components):
-        held = asyncio.Event()
-
-        async def hold(model):
-            if "streaming" in model:
-                await held.wait()
-
         await Client(recognizer, components, 1).send(audio("1"))
-        components.before = hold
+        held = components.hold("ctc_streaming_encoder", "ctc_streaming_decoder")
         # Another START of the id ends the first stream, whose components are slow to hear of it.
         await Client(recognizer, components, 1).send(audio("."), ends=True)
         closing = asyncio.create_task(recognizer.open_streams.close(timeout_s=60))

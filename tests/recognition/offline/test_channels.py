@@ -95,15 +95,7 @@ def test_a_silent_channel_is_there_without_a_text():
 
 def test_all_channels_are_in_flight_together_within_the_limit():
     components = PlainComponents()
-    everyone_is_here = asyncio.Event()
-
-    async def wait_for_both(model):
-        if model == "moonshine_encoder":
-            if components.calls.count("moonshine_encoder") >= 2:
-                everyone_is_here.set()
-            await asyncio.wait_for(everyone_is_here.wait(), 10)
-
-    components.before = wait_for_both
+    components.meet("moonshine_encoder", 2)
     request = call(ONE, OTHER, channels="split")
     transcript, _ = recognize(components, request, max_segments_in_flight=2)
     assert len(transcript.segments) == 5

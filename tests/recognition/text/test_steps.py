@@ -1,21 +1,18 @@
 """The steps after recognition on plain functions: order, n-best, words, live text, errors."""
 
-import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import calls_on, recognized
-from plain_streams import audio, streaming
+from plain_recognizer import calls_on, recognized, speech
+from plain_streams import streaming
 
 from conch.component import bytes_array
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.errors import ComponentError, MissingModelError, OptionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment
-
-RATE = 16_000
 
 
 class WithPost(PlainComponents):
@@ -39,12 +36,6 @@ class WithPost(PlainComponents):
         size = len(text)
         spans = [[0, 0, 0, 1], [size, size, size + 1, size + 2]]
         return {"text": bytes_array([f"[{text}]"]), "spans": np.array(spans, np.int32)}
-
-
-def speech(*levels: float) -> np.ndarray:
-    silence = np.zeros(3 * RATE, np.float32)
-    parts = [np.full(RATE, level, np.float32) for level in levels]
-    return np.concatenate([part for level in parts for part in (silence, level)] + [silence])
 
 
 def recognize(components: PlainComponents, *levels: float, **parameters: Any) -> Any:
@@ -125,11 +116,7 @@ def test_words_segments_and_channels_follow():
         "<Spoken+out> 0.20 0",
     ]
     plain = recognize(WithPost(), 0.1, 0.2, word_timestamps=True)
-    assert [word.text for word in transcript.words] == ["<Spoken+out>", "0.10", "0"] * 1 + [
-        "<Spoken+out>",
-        "0.20",
-        "0",
-    ]
+    assert [word.text for word in transcript.words] == transcript.text.split()
     assert [(word.start, word.end) for word in transcript.words] == [
         (word.start, word.end) for word in plain.words
     ]
@@ -175,10 +162,7 @@ def test_a_model_that_fails_is_named_with_its_option(components):
 
 
 def test_an_option_that_a_users_model_refuses_is_its_failure(components):
-    def refused(inputs: Any, parameters: Any) -> Any:
-        raise OptionError("starred: no such thing")
-
-    components.starred = refused
+    components.failing, components.failure = "starred", OptionError("starred: no such thing")
     with pytest.raises(ComponentError, match=r"^option 'post': starred: no such thing$"):
         recognize(components, 0.1, post="starred")
 
@@ -200,8 +184,8 @@ def test_an_unreadable_rule_is_refused_before_anything_is_recognised(components)
 
 async def live(chunks: str, components: PlainComponents, **parameters: Any) -> list[Any]:
     async with streaming(components, **parameters) as (client, _):
-        answers = [await client.send(audio(item)) for item in chunks]
-        return [*answers, await client.send(audio(""), ends=True)]
+        answers = await client.say(chunks, ends=False)
+        return [*answers, await client.send(np.zeros(0, np.float32), ends=True)]
 
 
 async def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps():
@@ -271,11 +255,7 @@ async def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_f
 async def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
     monkeypatch.setattr("conch.recognition.text.steps.LIVE_PATIENCE_S", 0.05)
     components = WithPost()
-
-    async def before(model: str) -> None:
-        await (asyncio.Event().wait() if model == "starred" else asyncio.sleep(0))
-
-    components.before = before
+    components.hold("starred")
     answers = await live(
         "12..3", components, mode="streaming", post="starred", endpoint_silence_ms=600
     )
