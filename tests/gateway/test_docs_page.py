@@ -1,9 +1,9 @@
 """The reference at /docs: what a gateway sends, and what a browser makes of it."""
 
 import re
-import urllib.request
 from pathlib import Path
 
+from http_answers import asked
 from playwright.sync_api import sync_playwright
 from programs import required
 
@@ -15,16 +15,15 @@ BROWSER = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
 def test_the_page_comes_with_a_policy_and_its_files(url: str) -> None:
-    with urllib.request.urlopen(f"{url}/docs", timeout=10) as answer:
-        html = answer.read().decode()
-        policy = answer.headers["Content-Security-Policy"]
+    _, headers, html = asked("GET", f"{url}/docs")
+    policy = headers["Content-Security-Policy"]
     assert "default-src 'self'" in policy and "unsafe" not in policy
     names = re.findall(r'(?:href|src)="/page/([^"]*)"', html)
     assert {"docs.js", "swagger-ui.css", "swagger-ui-bundle.js"} <= set(names)
     for name in names:
         folder = "viewer" if name.startswith("swagger") else "page"
-        with urllib.request.urlopen(f"{url}/page/{name}", timeout=10) as answer:
-            assert answer.read() == (GATEWAY / folder / name).read_bytes()
+        text = asked("GET", f"{url}/page/{name}").body
+        assert text.encode() == (GATEWAY / folder / name).read_bytes()
 
 
 def test_the_html_has_no_scripts_and_styles_of_its_own() -> None:
