@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
 import numpy as np
 import pytest
 from audio_files import audio_file
+from http_answers import answer_to
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from sockets import Socket, listening_to
@@ -166,14 +166,10 @@ async def test_wishes_that_the_server_lacks_are_left_out(running: LoopGateway) -
 
 
 async def test_a_wrong_query_is_answered_in_deepgrams_shape(running: LoopGateway) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/listen?redact=pci") as answer,
-    ):
-        error = await answer.json()
-    assert (answer.status, error["err_code"]) == (400, "INVALID_VALUE")
+    status, headers, error = await answer_to("GET", f"{running.url}/v1/listen?redact=pci")
+    assert (status, error["err_code"]) == (400, "INVALID_VALUE")
     assert error["err_msg"] == "redact has no counterpart here: leave it out"
-    assert error["request_id"] == answer.headers["x-request-id"]
+    assert error["request_id"] == headers["x-request-id"]
 
 
 def live(query: str = "") -> LiveResults:
@@ -376,12 +372,8 @@ async def test_a_body_is_a_recording_and_raw_samples_get_a_header(
 ) -> None:
     running.gateway.servers = server = FileServer()  # type: ignore[assignment]
     audio = np.arange(100, dtype="<i2").tobytes()
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{running.url}/v1/listen?{query}", data=audio) as answer,
-    ):
-        body = await answer.json()
-        assert answer.status == 200, body
+    status, _, body = await answer_to("POST", f"{running.url}/v1/listen?{query}", data=audio)
+    assert status == 200, body
     assert body["metadata"]["sha256"] == hashlib.sha256(audio).hexdigest()
     assert (server.bytes[:4] == b"RIFF") == bool(head) and server.bytes.endswith(audio)
     assert server.asked.parameters.get("channels") == ("split" if "multi" in query else None)
@@ -404,9 +396,6 @@ async def test_a_body_is_a_recording_and_raw_samples_get_a_header(
 async def test_what_is_no_recording_is_refused(
     running: LoopGateway, settings: Any, status: int, said: str
 ) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{running.url}/v1/listen", **settings) as answer,
-    ):
-        assert answer.status == status
-        assert said in (await answer.json())["err_msg"]
+    answer = await answer_to("POST", f"{running.url}/v1/listen", **settings)
+    assert answer.status == status
+    assert said in answer.body["err_msg"]

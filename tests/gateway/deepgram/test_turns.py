@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import aiohttp
 import pytest
+from http_answers import answer_to
 from loop_gateway import LoopGateway
 from plain_live import spoken
 from sockets import listening_to
@@ -120,13 +120,9 @@ async def test_other_settings_need_another_session(running: LoopGateway) -> None
     ],
 )
 async def test_a_wrong_parameter_is_named(running: LoopGateway, query: str, message: str) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v2/listen?{RAW}{query}") as answer,
-    ):
-        error = await answer.json()
+    answer = await answer_to("GET", f"{running.url}/v2/listen?{RAW}{query}")
     assert answer.status == 400
-    assert re.search(message, error["err_msg"])
+    assert re.search(message, answer.body["err_msg"])
 
 
 def said(index: int, start: float, endpoint: str, *, is_final: bool = True) -> LiveSegment:

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
+from http_answers import answer_to
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import RATE, PlainLiveClient, spoken
 from realtime_client import BUFFER, TEXT, RealtimeClient, connected
@@ -562,12 +563,9 @@ async def test_a_model_in_the_address_is_taken_if_it_is_one_of_ours(running: Loo
 
 
 async def test_without_an_upgrade_the_answer_tells_what_to_do(running: LoopGateway) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}{ROUTE}") as answer,
-    ):
-        assert answer.status == 426
-        assert "ws://" in (await answer.json())["error"]["message"]
+    answer = await answer_to("GET", f"{running.url}{ROUTE}")
+    assert answer.status == 426
+    assert "ws://" in answer.body["error"]["message"]
 
 
 async def test_a_wrong_key_is_refused_before_the_upgrade(tmp_path: Path, caplog: Any) -> None:
@@ -596,15 +594,12 @@ async def test_a_wrong_key_is_refused_before_the_upgrade(tmp_path: Path, caplog:
 
 async def posted(
     running: LoopGateway, path: str, body: Any, key: str = "", status: int = 200
-) -> dict[str, Any]:
+) -> Any:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     data = body if isinstance(body, str | bytes) else json.dumps(body)
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{running.url}/v1/realtime/{path}", data=data, headers=headers) as answer,
-    ):
-        assert answer.status == status
-        return await answer.json()
+    answer = await answer_to("POST", f"{running.url}{ROUTE}/{path}", data=data, headers=headers)
+    assert answer.status == status
+    return answer.body
 
 
 async def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) -> None:
