@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import soundfile
 import trustme
+from browsers import chromium
 from gateways import Gateway, gateway_alone, new_key, serving_gateway
 from lone_gateway import lone_gateway
 from loop_gateway import LoopGateway, loop_gateway
 from own_gateway import OwnGateway, own_gateway
-from playwright.sync_api import Browser, sync_playwright
-from programs import NODE_TESTS, required
+from playwright.sync_api import Browser
+from programs import NODE_TESTS
 from recordings import Recording, recordings_of
 
 ROOT = Path(__file__).parents[2]
@@ -53,15 +54,8 @@ def url() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Yield a browser whose microphone beeps."""
-    arguments = [
-        *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-        *("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"),
-        "--autoplay-policy=no-user-gesture-required",
-    ]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

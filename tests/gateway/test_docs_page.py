@@ -3,15 +3,13 @@
 import re
 from pathlib import Path
 
+from browsers import chromium
 from http_answers import asked
-from playwright.sync_api import sync_playwright
-from programs import required
 
 from conch.gateway import openapi
 from conch.wire.options import RecognitionOptions
 
 GATEWAY = Path(openapi.__file__).parent
-BROWSER = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
 def test_the_page_comes_with_a_policy_and_its_files(url: str) -> None:
@@ -40,8 +38,7 @@ def test_a_browser_shows_every_address_and_option(url: str) -> None:
     document = openapi.make_document()
     problems: list[str] = []
     urls: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=BROWSER)
+    with chromium() as browser:
         page = browser.new_page()
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -64,6 +61,5 @@ def test_a_browser_shows_every_address_and_option(url: str) -> None:
         page.get_by_role("button", name="Try it out").last.click()
         page.get_by_role("button", name="Execute").click()
         page.locator(".live-responses-table", has_text='"status": "live"').wait_for()
-        browser.close()
     assert problems == []
     assert all(address.startswith((url, "data:")) for address in urls)

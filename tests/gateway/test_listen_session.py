@@ -430,7 +430,7 @@ def masked(opcode: int, data: bytes) -> bytes:
 )
 async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
     client = PlainLiveClient()
-    async with loop_gateway(client, times=Times(ping_s=1.0, send_s=2.0)) as running:
+    async with loop_gateway(client, times=Times(ping_s=1.0, send_s=0.5)) as running:
         own = socket.socket()
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # soon full
         host, port = running.url.removeprefix("http://").split(":")
@@ -448,7 +448,7 @@ async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
 
         async def send() -> None:
             while True:
-                writer.write(frame)
+                writer.write(50 * frame)
                 await writer.drain()
 
         sending = asyncio.create_task(send())

@@ -7,31 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
-import soxr
-from playwright.sync_api import Route, sync_playwright
-from programs import required
+from browsers import RATE, chromium
+from playwright.sync_api import Route
 from recordings import Recording, wer
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "realtime.md"
-RATE = 48_000
 
 pytestmark = pytest.mark.server
 
 
-def test_the_page_of_the_guide(
-    gateway_url: str, recordings: list[Recording], tmp_path: Path
-) -> None:
-    spoken, silence = recordings[4], np.zeros(16_000, np.float32)
-    waveform = np.concatenate([silence, spoken.waveform(), silence, silence])
-    soundfile.write(tmp_path / "spoken.wav", soxr.resample(waveform, 16_000, RATE), RATE)
+def test_the_page_of_the_guide(gateway_url: str, recordings: list[Recording]) -> None:
+    spoken, silence = recordings[4], np.zeros(RATE, np.float32)
+    heard = np.concatenate([silence, spoken.waveform(), silence, silence])
     (program,) = re.findall(r"^```javascript\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)
     program = program.replace("wss://speech.example.org", gateway_url.replace("http", "ws"))
-    arguments = [
-        *("--no-sandbox", "--disable-gpu", "--use-fake-ui-for-media-stream"),
-        *("--use-fake-device-for-media-stream", "--autoplay-policy=no-user-gesture-required"),
-        f"--use-file-for-fake-audio-capture={tmp_path / 'spoken.wav'}%noloop",
-    ]
 
     def give_secret(route: Route) -> None:
         """Answer as the page's own server does."""
@@ -39,8 +28,7 @@ def test_the_page_of_the_guide(
         with urllib.request.urlopen(made) as answer:
             route.fulfill(json={"value": json.load(answer)["value"]})
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
+    with chromium(heard) as browser:
         # The gateway's own page loads nothing from anywhere, not even from itself as a blob.
         page = browser.new_context(bypass_csp=True).new_page()
         page.route("**/secret", give_secret)
@@ -49,5 +37,4 @@ def test_the_page_of_the_guide(
         page.evaluate(f"(async () => {{ {program} }})()")
         page.wait_for_function("document.body.textContent.trim().length > 20", timeout=60_000)
         text = page.evaluate("document.body.textContent")
-        browser.close()
     assert wer(spoken.text, text) < 0.2

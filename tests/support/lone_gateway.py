@@ -6,7 +6,7 @@ from conch.gateway import GatewayConfig, GatewayService
 
 
 def lone_gateway(**settings: Any) -> GatewayService:
-    """Return a gateway on a free port that no server stands behind."""
+    """Return a gateway on a free port; unless told otherwise, no server stands behind it."""
     nowhere = {"servers": ("grpc://127.0.0.1:1",), "port": 0}
     return GatewayService(GatewayConfig(**{**nowhere, **settings}))
 
