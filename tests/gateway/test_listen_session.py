@@ -18,6 +18,7 @@ from sockets import Socket, listening_to
 from conch.audio.decoder import MAX_TAG_BYTES
 from conch.gateway.config import Times
 from conch.gateway.limits import Limits
+from conch.gateway.listen import query_of
 from conch.wire.errors import AudioError, ComponentError, ConchError, OverloadedError, ServerError
 
 ROUTE = "/v1/conch/listen"
@@ -66,6 +67,12 @@ async def test_a_wrong_query_is_answered_before_the_upgrade(
     # A plain GET tells it too: a browser does not show why a socket is refused.
     plain = await answer_to("GET", url)
     assert (plain.status, plain.body) == (answer.status, answer.body)
+
+
+def test_what_is_empty_is_not_sent() -> None:
+    names = ("encoding", "sample_rate", "model", "include", "answers", "told_s", "nbest", "itn")
+    assert query_of([(name, "") for name in names], {}) == query_of([], {})
+    assert query_of([("nbest", ""), ("itn", "1")], {}).options.sent == {"itn": True}
 
 
 async def test_without_an_upgrade_the_answer_tells_what_to_do(running: LoopGateway) -> None:

@@ -1,25 +1,19 @@
 """`GET /v1/realtime` in front of a real server, by a client of plain WebSockets."""
 
-import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 import soxr
 from audio_files import audio_file
 from own_gateway import own_gateway
 from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 from recordings import Recording, wer
-from subprocesses import output_of
 
 from conch.client import Client
 
 pytestmark = pytest.mark.server
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "realtime.md"
 RATE = 24_000
 PIECE_S = 0.1
 VAD = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 300}
@@ -170,15 +164,3 @@ async def test_a_gateway_that_stops_completes_the_last_text(
             await client.rest()
             assert client.socket.close_code == 1001
         assert wer(talk.text, " ".join(client.texts)) < 0.2
-
-
-@pytest.mark.nightly
-def test_the_program_of_the_guide(
-    gateway_url: str, samples: np.ndarray, talk: Recording, tmp_path: Path
-) -> None:
-    (program,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)
-    soundfile.write(tmp_path / "talk.wav", samples, RATE)
-    here = program.replace("http://127.0.0.1:9000", gateway_url)
-    deltas, _, final = output_of(sys.executable, "-c", here, cwd=tmp_path).partition("final:")
-    assert wer(talk.text, final) < 0.2
-    assert wer(final, deltas) < 0.2

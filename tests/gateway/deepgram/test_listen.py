@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from audio_files import audio_file
 from http_answers import answer_to
+from live_updates import said, update
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from sockets import Socket, listening_to
@@ -15,8 +16,6 @@ from sockets import Socket, listening_to
 from conch.client.tensors import Request
 from conch.gateway.deepgram.parameters import FileParameters, LiveParameters, read
 from conch.gateway.deepgram.results import LiveResults, file_answer
-from conch.gateway.live_session import LiveUpdate
-from conch.gateway.session_stream import LiveSegment
 from conch.wire.errors import ComponentError
 from conch.wire.result import (
     Channel,
@@ -176,28 +175,6 @@ def live(query: str = "") -> LiveResults:
     pairs = [(name, value) for name, _, value in (part.partition("=") for part in query.split("&"))]
     asked = read(LiveParameters, [pair for pair in pairs if pair[0]])
     return LiveResults(asked, 1.0, "req_1", hashlib.sha256())
-
-
-def said(
-    index: int, end: float, endpoint: str = "silence", *, is_final: bool = True
-) -> LiveSegment:
-    words = (Word(f"Word{index}.", end - 0.5, end, 0.5),)
-    best = (Hypothesis(f"Word{index}.", 0.0, 0.0),)
-    segment = Segment(end - 0.5, end, best, words, index=index, endpoint=endpoint)
-    return LiveSegment(segment, is_final)
-
-
-def update(
-    audio_s: float,
-    *segments: LiveSegment,
-    index: int = 0,
-    spoken: OpenUtterance | None = None,
-    events: tuple[TurnEvent, ...] = (),
-) -> LiveUpdate:
-    transcript = Transcript((BEST,), (), audio_s, (), {}, is_final=False, turn_events=events)
-    return LiveUpdate(
-        audio_s=audio_s, utterance=spoken, index=index, segments=segments, transcript=transcript
-    )
 
 
 def texts(messages: Any) -> list[tuple[str, bool]]:
