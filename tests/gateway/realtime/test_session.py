@@ -89,8 +89,7 @@ async def test_turns_of_the_client(client: RealtimeClient) -> None:
     await begin(client, turn_detection=None)
     for number in (1, 2):
         await client.append_samples(spoken(number, 1.0))
-        await client.send(f"{BUFFER}.commit")
-        await client.until(f"{TEXT}.completed")
+        await client.commit()
     assert client.texts == ["ONE", "TWO"]
     first, second = client.of(f"{BUFFER}.committed")
     assert second["previous_item_id"] == first["item_id"]
@@ -100,8 +99,7 @@ async def test_turns_of_the_client(client: RealtimeClient) -> None:
     await client.send(f"{BUFFER}.clear")
     await client.until(f"{BUFFER}.cleared")
     await client.append_samples(spoken(4, 1.0))
-    await client.send(f"{BUFFER}.commit")
-    await client.until(f"{TEXT}.completed")
+    await client.commit()
     assert client.texts == ["ONE", "TWO", "FOUR"]
 
 
@@ -129,8 +127,7 @@ async def test_settings_may_change_in_mid_session(
     assert session["conch"] == {"nbest": 3}
     await client.until(f"{TEXT}.completed")
     await client.append_samples(spoken(2, 1.0))
-    await client.send(f"{BUFFER}.commit")
-    await client.until(f"{TEXT}.completed")
+    await client.commit()
     assert client.texts == ["ONE", "TWO"]
     first, second = running.client.options
     assert "language" not in first
@@ -224,8 +221,7 @@ async def test_a_sample_may_be_cut_between_two_appends(client: RealtimeClient) -
     audio = spoken(1, 1.0).tobytes()
     for piece in (audio[:333], audio[333:334], audio[334:]):
         await client.append(piece)
-    await client.send(f"{BUFFER}.commit")
-    completed = await client.until(f"{TEXT}.completed")
+    completed = await client.commit()
     assert (completed["transcript"], completed["usage"]["seconds"]) == ("ONE", 1.0)
 
 
@@ -240,8 +236,7 @@ async def test_bytes_of_a_telephone_are_samples_of_8_khz(kind: str) -> None:
     async with loop_gateway(Deaf()) as running, connected(running.url) as client:
         await client.update(format={"type": kind}, turn_detection=None)
         await client.append(bytes(8_000))
-        await client.send(f"{BUFFER}.commit")
-        completed = await client.until(f"{TEXT}.completed")
+        completed = await client.commit()
         assert completed["usage"]["seconds"] == 1.0
         assert running.client.options[0]["sample_rate"] == 8_000
 
@@ -253,8 +248,7 @@ async def test_a_long_event_takes_room_of_uploads_and_a_short_one_none() -> None
         error = (await client.until("error"))["error"]
         assert error["code"] == "overloaded" and "uploads" in error["message"]
         await client.append_samples(spoken(1, 1.0))
-        await client.send(f"{BUFFER}.commit")
-        assert (await client.until(f"{TEXT}.completed"))["usage"]["seconds"] == 1.0
+        assert (await client.commit())["usage"]["seconds"] == 1.0
 
 
 async def test_a_server_without_progress_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,8 +284,7 @@ async def test_base64_is_taken_as_programs_write_it(written: str) -> None:
         await begin(client, turn_detection=None)
         for _ in range(2):
             await client.send(f"{BUFFER}.append", audio=text)
-        await client.send(f"{BUFFER}.commit")
-        seconds = (await client.until(f"{TEXT}.completed"))["usage"]["seconds"]
+        seconds = (await client.commit())["usage"]["seconds"]
         assert seconds == pytest.approx(len(audio) / RATE, abs=0.001)
         assert "error" not in client.kinds
 
@@ -316,8 +309,7 @@ async def test_a_hundred_appends_that_are_wrong_alike_have_one_error(
     await client.append_samples(spoken(1, 1.0))
     for number in range(100):
         await client.send(f"{BUFFER}.append", audio="!", event_id=f"again {number}")
-    await client.send(f"{BUFFER}.commit")
-    await client.until(f"{TEXT}.completed")
+    await client.commit()
     assert [event["error"]["event_id"] for event in client.of("error")] == ["bad 0", "again 0"]
     assert client.texts == ["ONE"]
 
@@ -333,8 +325,7 @@ async def test_audio_that_comes_faster_than_it_is_heard_waits_and_is_finished(
         size = round(piece_s * RATE)
         for start in range(0, len(samples), size):
             await client.append_samples(samples[start : start + size])
-        await client.send(f"{BUFFER}.commit")
-        completed = await client.until(f"{TEXT}.completed")
+        completed = await client.commit()
     assert completed["transcript"] == "ONE"
     assert completed["usage"]["seconds"] == pytest.approx(80.0)
     assert sum(item.seconds for item in server.sent) == pytest.approx(80.0)
@@ -419,8 +410,7 @@ async def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str,
                 await connection.append_samples(spoken(number, seconds))
                 await until(partial(sent_more_than, num_sent))
             if detects:
-                await connection.send(f"{BUFFER}.commit")
-                await connection.until(f"{TEXT}.completed")
+                await connection.commit()
             running.gateway.draining.set()
             await connection.rest()
         assert connection.socket.close_code == 1001
@@ -535,8 +525,7 @@ async def test_clients_of_the_beta_hear_its_events(
         updated = await client.until("transcription_session.updated")
         assert updated["session"]["input_audio_format"] == "g711_ulaw"
         await client.append(bytes([0xFF] * 8_000))
-        await client.send(f"{BUFFER}.commit")
-        await client.until(f"{TEXT}.completed")
+        await client.commit()
     assert "conversation.item.created" in client.kinds
     assert "conversation.item.added" not in client.kinds
 
