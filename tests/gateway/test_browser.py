@@ -256,14 +256,6 @@ def test_a_locked_page_asks_for_the_key(browser, locked, speech):
         assert faults == []
 
 
-def test_the_document_of_the_api_is_readable(browser, gateway):
-    with opened(browser, gateway) as page:
-        page.goto(f"{gateway.url}/docs")
-        page.get_by_text("/v1/audio/transcriptions").first.wait_for()
-        assert page.get_by_text("/v1/conch/listen").count()
-        assert serious_problems(page) == []
-
-
 def test_openai_in_a_page_of_another_origin(browser, elsewhere, locked, speech):
     required("npm")
     resampled = soxr.resample(speech.waveform(), 16_000, 24_000)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from axe import serious_problems
 from browsers import chromium
 from http_answers import asked
 
@@ -45,6 +46,7 @@ def test_a_browser_shows_every_address_and_option(url: str) -> None:
         page.on("request", lambda request: urls.append(request.url))
         page.goto(f"{url}/docs")
         page.locator(".opblock").first.wait_for()
+        assert serious_problems(page) == []
         shown = page.locator(".opblock-summary-path").all_inner_texts()
         operations = [path for path, methods in document["paths"].items() for _ in methods]
         assert [path.replace("\u200b", "") for path in shown] == operations
