@@ -2,9 +2,11 @@
 
 import asyncio
 import io
+import json
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,7 +16,7 @@ import soundfile
 import trustme
 from aiohttp import web
 from live_answers import segment
-from plain_gateway import SAID, PlainGateway, error_body
+from plain_gateway import SAID, Answer, PlainGateway, error_body
 from waiting import wait_until
 
 from conch.client import AsyncClient, Client
@@ -42,11 +44,23 @@ from conch.wire.errors import (
 )
 from conch.wire.result import Transcript
 
-FILES = "/v1/audio/transcriptions"
+FILES, LISTEN = "/v1/audio/transcriptions", "/v1/conch/listen"
 SPEECH = np.zeros(160, np.float32)
 
 
-def answering(status: int, body: object = None, **headers: str):
+@pytest.fixture
+def gateway() -> Iterator[PlainGateway]:
+    with PlainGateway() as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def client(gateway: PlainGateway) -> Iterator[Client]:
+    with Client(gateway.url) as client:
+        yield client
+
+
+def answering(status: int, body: object = None, **headers: str) -> Answer:
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
         if body is None:
@@ -54,6 +68,45 @@ def answering(status: int, body: object = None, **headers: str):
         return web.json_response(body, status=status, headers=headers)
 
     return answer
+
+
+def streaming(*sent: bytes) -> Answer:
+    """Stream an answer in these pieces."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in sent:
+            await response.write(piece)
+            await asyncio.sleep(0)
+        return response
+
+    return answer
+
+
+def event(kind: str, said: Transcript = SAID) -> bytes:
+    text = f'data: {{"type": "transcript.{kind}", "transcript": {said.to_json()}}}\n\n'
+    return text.encode()
+
+
+def live(code: int, *messages: str) -> Answer:
+    """Answer the first frame of a live session with these messages, and close it."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        for message in messages:
+            await socket.send_str(message)
+        await socket.close(code=code)
+        return socket
+
+    return answer
+
+
+def told(said: Transcript) -> str:
+    return f'{{"type":"transcript","transcript":{said.to_json()}}}'
 
 
 def cut_off(context: ssl.SSLContext | None) -> str:
@@ -94,14 +147,15 @@ def test_plain_http_that_is_cut_off_was_for_a_server_with_tls_or_is_lost():
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_every_error_comes_back_as_itself(error: ConchError) -> None:
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers[FILES] = answering(418, error_body(code_of(error), "the reason"))
-        with pytest.raises(type(error), match="the reason") as caught:
-            client.transcribe(SPEECH)
-        assert type(caught.value) is type(error)
-        with pytest.raises(type(error)):
-            next(client.stream(SPEECH))
+def test_every_error_comes_back_as_itself(
+    gateway: PlainGateway, client: Client, error: ConchError
+) -> None:
+    gateway.answers[FILES] = answering(418, error_body(code_of(error), "the reason"))
+    with pytest.raises(type(error), match="the reason") as caught:
+        client.transcribe(SPEECH)
+    assert type(caught.value) is type(error)
+    with pytest.raises(type(error)):
+        next(client.stream(SPEECH))
 
 
 @pytest.mark.parametrize(
@@ -116,14 +170,15 @@ def test_every_error_comes_back_as_itself(error: ConchError) -> None:
         (404, ServerError, "status 404"),
     ],
 )
-def test_errors_of_the_gateway_itself(status: int, kind: type[ConchError], words: str) -> None:
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers[FILES] = answering(status, error_body("some_code"))
-        gateway.answers["/v1/conch/listen"] = answering(status, error_body("some_code"))
-        with pytest.raises(kind, match=words):
-            client.transcribe(SPEECH)
-        with pytest.raises(kind, match=words):
-            client.live().send(SPEECH)
+def test_errors_of_the_gateway_itself(
+    gateway: PlainGateway, client: Client, status: int, kind: type[ConchError], words: str
+) -> None:
+    gateway.answers[FILES] = answering(status, error_body("some_code"))
+    gateway.answers[LISTEN] = answering(status, error_body("some_code"))
+    with pytest.raises(kind, match=words):
+        client.transcribe(SPEECH)
+    with pytest.raises(kind, match=words):
+        client.live().send(SPEECH)
 
 
 def test_an_error_of_a_proxy_is_no_json() -> None:
@@ -135,9 +190,7 @@ def test_an_error_of_a_proxy_is_no_json() -> None:
 def test_a_redirect_gets_neither_audio_nor_key() -> None:
     with PlainGateway() as elsewhere, PlainGateway() as gateway:
         gateway.answers[FILES] = answering(307, {}, Location=f"{elsewhere.url}{FILES}")
-        gateway.answers["/v1/conch/listen"] = answering(
-            307, {}, Location=f"{elsewhere.url}/v1/conch/listen"
-        )
+        gateway.answers[LISTEN] = answering(307, {}, Location=f"{elsewhere.url}{LISTEN}")
         with Client(gateway.url, api_key="key") as client:
             for send in (client.transcribe, lambda audio: client.live().send(audio)):
                 with pytest.raises(ServerError, match="307"):
@@ -174,13 +227,12 @@ def test_a_port_that_speaks_grpc_is_told() -> None:
         thread.join()
 
 
-def test_a_proxy_without_its_server_is_asked_again() -> None:
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers["/health/live"] = answering(502)
-        with pytest.raises(ServerError, match="502"):
-            client.transcribe(SPEECH)
-        del gateway.answers["/health/live"]
-        assert client.transcribe(SPEECH) == SAID
+def test_a_proxy_without_its_server_is_asked_again(gateway: PlainGateway, client: Client) -> None:
+    gateway.answers["/health/live"] = answering(502)
+    with pytest.raises(ServerError, match="502"):
+        client.transcribe(SPEECH)
+    del gateway.answers["/health/live"]
+    assert client.transcribe(SPEECH) == SAID
 
 
 def test_a_triton_over_http_has_no_streams() -> None:
@@ -192,37 +244,36 @@ def test_a_triton_over_http_has_no_streams() -> None:
         next(client.stream(SPEECH))
 
 
-def test_options_go_as_fields_and_samples_as_a_file() -> None:
+def test_options_go_as_fields_and_samples_as_a_file(gateway: PlainGateway, client: Client) -> None:
     samples = np.arange(-160, 160, dtype=np.int16)
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        answer = client.transcribe(
-            samples,
-            sample_rate=8000,
-            timeout_s=5,
-            rescore=True,
-            nbest=2,
-            lm_weight=0.5,
-            request_id="r1",
-        )
-        assert answer == SAID
-        file = gateway.fields.pop("file")
-        assert gateway.fields == {
-            "rescore": "true",
-            "nbest": "2",
-            "lm_weight": "0.5",
-            "deadline_ms": "5000",
-            "response_format": "conch",
-        }
-        assert gateway.asked[-1][1]["x-request-id"] == "r1"
-        result, rate = soundfile.read(io.BytesIO(file), dtype="int16")
-        assert rate == 8000
-        assert np.array_equal(result, samples)
-        client.transcribe(b"RIFF of a file")
-        assert gateway.fields["file"] == b"RIFF of a file"
-        floats = np.array([0.1, -1.5], np.float32)
-        client.transcribe(floats)
-        result, _ = soundfile.read(io.BytesIO(gateway.fields["file"]), dtype="float32")
-        assert np.array_equal(result, floats)
+    answer = client.transcribe(
+        samples,
+        sample_rate=8000,
+        timeout_s=5,
+        rescore=True,
+        nbest=2,
+        lm_weight=0.5,
+        request_id="r1",
+    )
+    assert answer == SAID
+    file = gateway.fields.pop("file")
+    assert gateway.fields == {
+        "rescore": "true",
+        "nbest": "2",
+        "lm_weight": "0.5",
+        "deadline_ms": "5000",
+        "response_format": "conch",
+    }
+    assert gateway.asked[-1][1]["x-request-id"] == "r1"
+    result, rate = soundfile.read(io.BytesIO(file), dtype="int16")
+    assert rate == 8000
+    assert np.array_equal(result, samples)
+    client.transcribe(b"RIFF of a file")
+    assert gateway.fields["file"] == b"RIFF of a file"
+    floats = np.array([0.1, -1.5], np.float32)
+    client.transcribe(floats)
+    result, _ = soundfile.read(io.BytesIO(gateway.fields["file"]), dtype="float32")
+    assert np.array_equal(result, floats)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +295,7 @@ def test_samples_go_in_16_bits_where_that_keeps_them(samples: list[float], is_ex
         assert np.array_equal(result / np.float32(32768), waveform)
 
 
-def test_an_error_in_a_batch_is_that_of_the_batch() -> None:
+def test_an_error_in_a_batch_is_that_of_the_batch(gateway: PlainGateway, client: Client) -> None:
     calls = []
 
     async def second_fails(request: web.Request) -> web.StreamResponse:
@@ -254,26 +305,24 @@ def test_an_error_in_a_batch_is_that_of_the_batch() -> None:
             return web.json_response(error_body("invalid_audio", "no audio"), status=400)
         return web.Response(text=SAID.to_json())
 
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        assert client.transcribe_batch([SPEECH] * 20) == [SAID] * 20
-        gateway.answers[FILES] = second_fails
-        with pytest.raises(AudioError, match="no audio"):
-            client.transcribe_batch([SPEECH] * 4)
+    assert client.transcribe_batch([SPEECH] * 20) == [SAID] * 20
+    gateway.answers[FILES] = second_fails
+    with pytest.raises(AudioError, match="no audio"):
+        client.transcribe_batch([SPEECH] * 4)
 
 
-def test_a_gateway_has_one_entry() -> None:
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        for send in (
-            lambda: client.transcribe(SPEECH, entry_point="vad"),
-            lambda: next(client.stream(SPEECH, entry_point="vad")),
-            lambda: client.live(entry_point="vad").send(SPEECH),
-            lambda: client.is_ready("vad"),
-        ):
-            with pytest.raises(ServerError, match="one entry and not the model 'vad'"):
-                send()
+def test_a_gateway_has_one_entry(client: Client) -> None:
+    for send in (
+        lambda: client.transcribe(SPEECH, entry_point="vad"),
+        lambda: next(client.stream(SPEECH, entry_point="vad")),
+        lambda: client.live(entry_point="vad").send(SPEECH),
+        lambda: client.is_ready("vad"),
+    ):
+        with pytest.raises(ServerError, match="one entry and not the model 'vad'"):
+            send()
 
 
-def test_no_answer_in_time() -> None:
+def test_no_answer_in_time(gateway: PlainGateway, client: Client) -> None:
     came, end = threading.Event(), threading.Event()
 
     async def hang(request: web.Request) -> web.StreamResponse:
@@ -284,106 +333,75 @@ def test_no_answer_in_time() -> None:
             end.set()
         raise AssertionError
 
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        assert client.is_ready()
-        for path in (FILES, "/v1/conch/listen", "/health/ready"):
-            gateway.answers[path] = hang
-        with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
-            client.transcribe(SPEECH, timeout_s=0.2)
-        with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
-            next(client.stream(SPEECH, timeout_s=0.2))
-        with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
-            client.live(timeout_s=0.2).send(SPEECH)
-        with pytest.raises(ServerError, match="cannot reach"):
-            client.is_ready(timeout_s=0.2)
-        assert came.is_set()
+    assert client.is_ready()
+    for path in (FILES, LISTEN, "/health/ready"):
+        gateway.answers[path] = hang
+    with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
+        client.transcribe(SPEECH, timeout_s=0.2)
+    with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
+        next(client.stream(SPEECH, timeout_s=0.2))
+    with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
+        client.live(timeout_s=0.2).send(SPEECH)
+    with pytest.raises(ServerError, match="cannot reach"):
+        client.is_ready(timeout_s=0.2)
+    assert came.is_set()
 
 
-def test_a_stream_that_breaks_off() -> None:
-    async def half(request: web.Request) -> web.StreamResponse:
-        await request.read()
-        return web.Response(text='data: {"type":"transcript.part", "trans')
-
-    async def failing(request: web.Request) -> web.StreamResponse:
-        await request.read()
-        error = (
-            '{"error":{"message":"vad failed","type":"x","param":null,"code":"component_failed"}}'
-        )
-        part = f'data: {{"type": "transcript.part", "transcript": {SAID.to_json()}}}'
-        return web.Response(text=f"{part}\n\ndata: {error}\n\n")
-
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers[FILES] = half
-        with pytest.raises(ServerError, match="broken off"):
-            next(client.stream(SPEECH))
-        gateway.answers[FILES] = failing
-        parts = client.stream(SPEECH)
-        assert next(parts) == SAID
-        with pytest.raises(ComponentError, match="vad failed"):
-            next(parts)
+def test_an_error_in_a_stream_comes_after_its_parts(gateway: PlainGateway, client: Client) -> None:
+    error = json.dumps(error_body("component_failed", "vad failed"))
+    gateway.answers[FILES] = streaming(event("part"), f"data: {error}\n\n".encode())
+    parts = client.stream(SPEECH)
+    assert next(parts) == SAID
+    with pytest.raises(ComponentError, match="vad failed"):
+        next(parts)
 
 
-def parts_of(*sent: bytes) -> list[Transcript]:
+def parts_of(gateway: PlainGateway, *sent: bytes) -> list[Transcript]:
     """Return what a client reads of a streamed answer that comes in these pieces."""
-
-    async def streaming(request: web.Request) -> web.StreamResponse:
-        await request.read()
-        answer = web.StreamResponse()
-        await answer.prepare(request)
-        for piece in sent:
-            await answer.write(piece)
-            await asyncio.sleep(0)
-        return answer
-
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers[FILES] = streaming
+    gateway.answers[FILES] = streaming(*sent)
+    with Client(gateway.url) as client:
         return list(client.stream(SPEECH))
 
 
-def test_events_may_be_cut_anywhere_and_be_long() -> None:
+def test_events_may_be_cut_anywhere_and_be_long(gateway: PlainGateway) -> None:
     said = replace(SAID, nbest=(replace(SAID.nbest[0], text="é" * 100_000),))
-    text = "".join(
-        f'data: {{"type": "transcript.{kind}", "transcript": {said.to_json()}}}\n\n: still here\n\n'
-        for kind in ("part", "done")
-    ).encode()
+    text = b": still here\n\n".join([event("part", said), event("done", said), b""])
     for size in (70_001, len(text)):
         pieces = [text[start : start + size] for start in range(0, len(text), size)]
-        one, last = parts_of(*pieces)
+        one, last = parts_of(gateway, *pieces)
         assert (one, last.text, last.path) == (said, "", said.path)
 
 
-def test_an_event_may_have_any_length() -> None:
+def test_an_event_may_have_any_length(gateway: PlainGateway) -> None:
     """More than aiohttp takes for a line: twice the size of its buffer, 64 KiB."""
     said = replace(SAID, nbest=(replace(SAID.nbest[0], text="a" * 9_000_000),))
-    event = f'data: {{"type": "transcript.%s", "transcript": {said.to_json()}}}\n'
-    one, last = parts_of((event % "part" + event % "done").encode())
+    one, last = parts_of(gateway, event("part", said) + event("done", said))
     assert one == said
     assert last.path == said.path
 
 
 @pytest.mark.parametrize("sent", [b"", b": hello\n\n", b'data: {"type": "transcript.pa'])
-def test_an_answer_that_breaks_off(sent: bytes) -> None:
+def test_an_answer_that_breaks_off(gateway: PlainGateway, sent: bytes) -> None:
     with pytest.raises(ServerError, match="broken off"):
-        parts_of(sent)
+        parts_of(gateway, sent)
 
 
-def test_a_live_stream_gets_an_answer_for_each_chunk() -> None:
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        with client.live(sample_rate=8000, mode="streaming", request_id="r2") as stream:
-            assert not stream.send(SPEECH).is_final
-            assert not stream.send(np.zeros(0, np.float32)).is_final
-            assert not stream.send(np.ones(FRAME_SAMPLES + 1, np.float32)).is_final
-            assert stream.finish(SPEECH).is_final
-        sizes = [len(frame) // 4 for frame in gateway.frames]
-        assert sizes == [160, 0, FRAME_SAMPLES, 1, 160]
-        assert gateway.query == {
-            "answers": "all",
-            "encoding": "float32",
-            "sample_rate": "8000",
-            "mode": "streaming",
-        }
-        assert gateway.asked[-1][1]["x-request-id"] == "r2"
-        assert client.live().finish().is_final
+def test_a_live_stream_gets_an_answer_for_each_chunk(gateway: PlainGateway, client: Client) -> None:
+    with client.live(sample_rate=8000, mode="streaming", request_id="r2") as stream:
+        assert not stream.send(SPEECH).is_final
+        assert not stream.send(np.zeros(0, np.float32)).is_final
+        assert not stream.send(np.ones(FRAME_SAMPLES + 1, np.float32)).is_final
+        assert stream.finish(SPEECH).is_final
+    sizes = [len(frame) // 4 for frame in gateway.frames]
+    assert sizes == [160, 0, FRAME_SAMPLES, 1, 160]
+    assert gateway.query == {
+        "answers": "all",
+        "encoding": "float32",
+        "sample_rate": "8000",
+        "mode": "streaming",
+    }
+    assert gateway.asked[-1][1]["x-request-id"] == "r2"
+    assert client.live().finish().is_final
 
 
 def test_chunks_that_are_sent_at_once_keep_their_order() -> None:
@@ -398,53 +416,33 @@ def test_chunks_that_are_sent_at_once_keep_their_order() -> None:
         assert values == list(range(20))
 
 
-def test_a_stream_that_the_gateway_has_closed() -> None:
-    async def one_answer(request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await socket.receive()
-        text = replace(SAID, is_final=False).to_json()
-        await socket.send_str(f'{{"type":"transcript","transcript":{text}}}')
-        await socket.send_json({"type": "error", **error_body("component_failed", "vad failed")})
-        await socket.close(code=1011)
-        return socket
-
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers["/v1/conch/listen"] = one_answer
-        stream = client.live(resume_s=0)
+def test_a_stream_that_the_gateway_has_closed(gateway: PlainGateway, client: Client) -> None:
+    error = json.dumps({"type": "error", **error_body("component_failed", "vad failed")})
+    gateway.answers[LISTEN] = live(1011, told(replace(SAID, is_final=False)), error)
+    stream = client.live(resume_s=0)
+    stream.send(SPEECH)
+    with pytest.raises(ComponentError, match="vad failed"):
         stream.send(SPEECH)
-        with pytest.raises(ComponentError, match="vad failed"):
-            stream.send(SPEECH)
-        with pytest.raises(SessionError):
-            stream.send(SPEECH)
-
-
-def test_the_last_text_of_a_gateway_that_stops() -> None:
-    async def stopping(request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await socket.receive()
-        for answer in (replace(SAID, is_final=False), SAID):
-            await socket.send_str(f'{{"type":"transcript","transcript":{answer.to_json()}}}')
-        await socket.send_json({"type": "end"})
-        await socket.close(code=1001)
-        return socket
-
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers["/v1/conch/listen"] = stopping
-        stream = client.live(resume_s=0)
-        assert not stream.send(SPEECH).is_final
-        assert stream.finish() == SAID
-        stream = client.live(resume_s=0)
-        assert not stream.send(SPEECH).is_final
-        assert stream.send(SPEECH) == SAID
-        with pytest.raises(ServerError, match="about to stop"):
-            stream.send(SPEECH)
-        stream = client.live(resume_s=0)
+    with pytest.raises(SessionError):
         stream.send(SPEECH)
-        assert stream.send(SPEECH) == SAID
-        with pytest.raises(ServerError, match="about to stop"):
-            stream.finish()
+
+
+def test_the_last_text_of_a_gateway_that_stops(gateway: PlainGateway, client: Client) -> None:
+    messages = told(replace(SAID, is_final=False)), told(SAID), '{"type":"end"}'
+    gateway.answers[LISTEN] = live(1001, *messages)
+    stream = client.live(resume_s=0)
+    assert not stream.send(SPEECH).is_final
+    assert stream.finish() == SAID
+    stream = client.live(resume_s=0)
+    assert not stream.send(SPEECH).is_final
+    assert stream.send(SPEECH) == SAID
+    with pytest.raises(ServerError, match="about to stop"):
+        stream.send(SPEECH)
+    stream = client.live(resume_s=0)
+    stream.send(SPEECH)
+    assert stream.send(SPEECH) == SAID
+    with pytest.raises(ServerError, match="about to stop"):
+        stream.finish()
 
 
 def test_the_answers_of_one_chunk_are_one() -> None:
@@ -487,34 +485,32 @@ def test_threads_share_a_client_of_a_gateway() -> None:
     assert transcripts == [SAID] * 4
 
 
-def test_leaving_a_stream_closes_its_connection() -> None:
+def test_leaving_a_stream_closes_its_connection(gateway: PlainGateway, client: Client) -> None:
     gone = threading.Event()
 
     async def endless(request: web.Request) -> web.StreamResponse:
         await request.read()
         answer = web.StreamResponse()
         await answer.prepare(request)
-        part = f'data: {{"type": "transcript.part", "transcript": {SAID.to_json()}}}\n\n'
         try:
             while True:
-                await answer.write(part.encode())
+                await answer.write(event("part"))
                 await asyncio.sleep(0.01)
         except (ConnectionError, asyncio.CancelledError):
             gone.set()
             raise
 
-    with PlainGateway() as gateway, Client(gateway.url) as client:
-        gateway.answers[FILES] = endless
-        for part in client.stream(SPEECH):
-            assert part == SAID
-            break
-        assert gone.wait(10)
-        gone.clear()
-        left = client.stream(SPEECH)
-        assert next(left) == SAID
-        client.close()
-        assert gone.wait(10)
-        left.close()
+    gateway.answers[FILES] = endless
+    for part in client.stream(SPEECH):
+        assert part == SAID
+        break
+    assert gone.wait(10)
+    gone.clear()
+    left = client.stream(SPEECH)
+    assert next(left) == SAID
+    client.close()
+    assert gone.wait(10)
+    left.close()
 
 
 def test_samples_of_16_bits_stay_so() -> None:

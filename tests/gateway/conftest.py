@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import soundfile
 import trustme
+from browsers import chromium
 from gateways import Gateway, gateway_alone, new_key, serving_gateway
+from lone_gateway import lone_gateway
 from loop_gateway import LoopGateway, loop_gateway
 from own_gateway import OwnGateway, own_gateway
-from playwright.sync_api import Browser, sync_playwright
-from programs import NODE_TESTS, required
+from playwright.sync_api import Browser
+from programs import NODE_TESTS
 from recordings import Recording, recordings_of
-
-from conch.gateway import GatewayConfig, GatewayService
 
 ROOT = Path(__file__).parents[2]
 GIVEN = "CONCH_TESTED_GATEWAYS"
@@ -45,22 +45,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
     """Yield the address of a gateway without a server."""
-    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
-        yield service.url
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CONCH_API_KEYS", raising=False)
+        with lone_gateway() as service:
+            yield service.url
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Yield a browser whose microphone beeps."""
-    arguments = [
-        *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-        *("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"),
-        "--autoplay-policy=no-user-gesture-required",
-    ]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Keys, origins and errors of the application, over real sockets and without a speech server."""
 
-import asyncio
 import io
-import json
+import itertools
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,18 @@ import aiohttp
 import numpy as np
 import pytest
 from audio_files import audio_file
+from http_answers import Answer, asked
+from lone_gateway import address_of, lone_gateway
 from yarl import URL
 
-from conch.gateway import GatewayConfig, GatewayService, keys
+from conch.gateway import keys
 from conch.gateway.access import KEY_PROTOCOL
 from conch.gateway.limits import Limits
 from conch.wire.access import fields_of
 from conch.wire.errors import ConfigError
 
+MULTIPART = {"Content-Type": "multipart/form-data; boundary=x"}
 FIELD = b'Content-Disposition: form-data; name="language"'
-NOWHERE = ("grpc://127.0.0.1:1",)
 
 
 @pytest.fixture(autouse=True)
@@ -31,45 +32,22 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def plain() -> Iterator[str]:
-    """Yield the URL of a gateway without keys."""
-    with GatewayService(GatewayConfig(servers=NOWHERE, port=0)) as service:
-        yield service.url
-
-
-@pytest.fixture
 def locked(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """Yield the URL of a gateway with a key, and the key."""
     file = tmp_path / "keys.json"
     key = keys.add_key(file, "anna", Limits(requests_per_minute=3))
-    with GatewayService(GatewayConfig(servers=NOWHERE, port=0, keys_file=file)) as service:
+    with lone_gateway(keys_file=file) as service:
         yield service.url, key
 
 
-def run(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with aiohttp.ClientSession() as session:
-            return await ask(session)
-
-    return asyncio.run(main())
+def get(url: str | URL, method: str = "GET", **settings: Any) -> Answer:
+    return asked(method, url, **settings)
 
 
-def get(url: str | URL, **settings: Any) -> tuple[int, Any, Any]:
-    """Return status, headers and body of a request; of JSON the parsed body."""
-    method = settings.pop("method", "GET")
-
-    async def ask(session: aiohttp.ClientSession) -> tuple[int, Any, Any]:
-        async with session.request(method, url, **settings) as answer:
-            text = await answer.text()
-            is_json = answer.content_type == "application/json"
-            return answer.status, answer.headers, json.loads(text) if is_json else text
-
-    return run(ask)
-
-
-def form(file: bytes = b"x", **fields: str | bytes) -> aiohttp.FormData:
+def form(file: bytes | None = b"x", **fields: str | bytes) -> aiohttp.FormData:
     data = aiohttp.FormData(default_to_multipart=True)
-    data.add_field("file", io.BytesIO(file), filename="a.wav")
+    if file is not None:
+        data.add_field("file", io.BytesIO(file), filename="a.wav")
     for name, value in fields.items():
         data.add_field(name, value if isinstance(value, str) else io.BytesIO(value))
     return data
@@ -91,19 +69,6 @@ def test_without_the_key_there_is_no_answer(locked: tuple[str, str], path: str) 
         assert set(body["error"]) == {"message", "type", "param", "code"}
         assert answer["x-request-id"].startswith("req_")
         assert answer["WWW-Authenticate"] == "Bearer"
-
-
-def test_a_wrong_key_is_refused_before_a_websocket_opens(locked: tuple[str, str]) -> None:
-    url, _ = locked
-
-    async def ask(session: aiohttp.ClientSession) -> int:
-        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-            await session.ws_connect(
-                f"{url}/v1/realtime", protocols=("realtime", "openai-insecure-api-key.wrong")
-            )
-        return caught.value.status
-
-    assert run(ask) == 401
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/openapi.json"])
@@ -130,12 +95,7 @@ def test_the_key_is_taken_from_every_header_that_clients_send(
 
 def test_errors_of_deepgrams_addresses_have_its_shape(locked: tuple[str, str]) -> None:
     url, _ = locked
-    for method, path in (
-        ("GET", "listen"),
-        ("POST", "listen"),
-        ("GET", "speak"),
-        ("POST", "speak"),
-    ):
+    for method, path in itertools.product(("GET", "POST"), ("listen", "speak")):
         status, answer, body = get(f"{url}/v1/{path}", method=method)
         assert (status, body["err_code"]) == (401, "INVALID_AUTH")
         assert body["request_id"] == answer["x-request-id"]
@@ -181,8 +141,8 @@ def test_a_key_that_is_no_text_is_a_wrong_key(
 @pytest.mark.parametrize(
     "header", [{"Origin": "http://["}, {"Origin": "http://\udcff"}, {"Host": "["}]
 )
-def test_an_address_that_is_none_is_refused(plain: str, header: dict[str, str]) -> None:
-    assert raw(plain, "/v1/options", header) in (400, 403)
+def test_an_address_that_is_none_is_refused(url: str, header: dict[str, str]) -> None:
+    assert raw(url, "/v1/options", header) in (400, 403)
 
 
 def raw(url: str, path: str, headers: dict[str, str]) -> int:
@@ -202,7 +162,7 @@ def test_a_client_secret_opens_live_sessions_alone_and_ends_with_its_key(tmp_pat
     file = tmp_path / "keys.json"
     key = keys.add_key(file, "anna", Limits())
     upgrade = {"Upgrade": "websocket"}
-    with GatewayService(GatewayConfig(servers=NOWHERE, port=0, keys_file=file)) as service:
+    with lone_gateway(keys_file=file) as service:
         path = f"{service.url}/v1/realtime/client_secrets"
         status, _, body = get(path, method="POST", headers=bearer(key), json={})
         assert status == 200
@@ -223,9 +183,9 @@ def test_a_client_secret_opens_live_sessions_alone_and_ends_with_its_key(tmp_pat
         assert get(live, headers=bearer(body["value"]))[0] == 426
 
 
-def test_a_request_id_comes_back_unless_it_could_harm_a_log(plain: str) -> None:
+def test_a_request_id_comes_back_unless_it_could_harm_a_log(url: str) -> None:
     for sent, is_kept in (("abc-1", True), ("a" * 200, False), ("a b", False)):
-        _, headers, _ = get(f"{plain}/v1/options", headers={"x-request-id": sent})
+        _, headers, _ = get(f"{url}/v1/options", headers={"x-request-id": sent})
         assert (headers["x-request-id"] == sent) is is_kept
 
 
@@ -257,13 +217,13 @@ def test_each_request_has_a_line_with_the_name_of_its_key(
     assert unknown.startswith("no such address")
 
 
-def test_readiness_is_that_of_the_servers(plain: str) -> None:
-    assert get(f"{plain}/health/live")[0] == 200
-    assert get(f"{plain}/health/ready")[0] == 503
+def test_readiness_is_that_of_the_servers(url: str) -> None:
+    assert get(f"{url}/health/live")[0] == 200
+    assert get(f"{url}/health/ready")[0] == 503
 
 
-def test_without_a_server_a_file_may_be_sent_again_later(plain: str) -> None:
-    url = f"{plain}/v1/audio/transcriptions"
+def test_without_a_server_a_file_may_be_sent_again_later(url: str) -> None:
+    url = f"{url}/v1/audio/transcriptions"
     status, headers, body = get(url, method="POST", data=form())
     assert (status, body["error"]["code"]) == (503, "no_server")
     assert int(headers["Retry-After"]) > 0
@@ -273,37 +233,23 @@ def test_without_a_server_a_file_may_be_sent_again_later(plain: str) -> None:
     ("settings", "status", "code"),
     [
         ({"json": {"file": "x"}}, 415, "unsupported_media_type"),
-        (
-            {"data": aiohttp.FormData({"model": "conch"}, default_to_multipart=True)},
-            400,
-            "missing_file",
-        ),
+        ({"data": form(None, model="conch")}, 400, "missing_file"),
         ({"data": form(b"")}, 400, "invalid_audio"),
         ({"data": form(language=b"x")}, 400, "missing_file"),
         (
-            {
-                "data": b"--x\r\n" + FIELD + b"\r\n\r\n\xff\r\n--x--",
-                "headers": {"Content-Type": "multipart/form-data; boundary=x"},
-            },
+            {"data": b"--x\r\n" + FIELD + b"\r\n\r\n\xff\r\n--x--", "headers": MULTIPART},
             400,
             "invalid_form",
         ),
         ({"data": form(prompt="x" * 70_000)}, 400, "invalid_form"),
-        (
-            {
-                "data": b"--x\r\nnonsense",
-                "headers": {"Content-Type": "multipart/form-data; boundary=x"},
-            },
-            400,
-            "invalid_form",
-        ),
+        ({"data": b"--x\r\nnonsense", "headers": MULTIPART}, 400, "invalid_form"),
         ({"data": b"", "headers": {"Content-Type": "multipart/form-data"}}, 400, "invalid_form"),
     ],
 )
 def test_a_bad_form_is_told_apart(
-    plain: str, settings: dict[str, Any], status: int, code: str
+    url: str, settings: dict[str, Any], status: int, code: str
 ) -> None:
-    result, _, body = get(f"{plain}/v1/audio/transcriptions", method="POST", **settings)
+    result, _, body = get(f"{url}/v1/audio/transcriptions", method="POST", **settings)
     assert (result, body["error"]["code"]) == (status, code), body
 
 
@@ -316,8 +262,8 @@ def test_a_file_beyond_the_limit_is_refused_while_it_comes(length: str) -> None:
     )
     begin = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
     with (
-        GatewayService(GatewayConfig(servers=NOWHERE, port=0, max_body_mb=1)) as service,
-        socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))) as connection,
+        lone_gateway(max_body_mb=1) as service,
+        socket.create_connection(address_of(service)) as connection,
     ):
         connection.sendall(head.encode())
         is_chunked = length.endswith("chunked")
@@ -329,8 +275,7 @@ def test_a_file_beyond_the_limit_is_refused_while_it_comes(length: str) -> None:
 
 def test_a_file_that_says_that_it_is_too_long_is_refused() -> None:
     file = audio_file(np.zeros(16_000 * 3, np.int16), 16_000, format="FLAC")
-    config = GatewayConfig(servers=NOWHERE, port=0, max_audio_s=2.5)
-    with GatewayService(config) as service:
+    with lone_gateway(max_audio_s=2.5) as service:
         url = f"{service.url}/v1/audio/transcriptions"
         status, _, body = get(url, method="POST", data=form(file))
         assert (status, body["error"]["code"]) == (413, "audio_too_long")
@@ -339,21 +284,20 @@ def test_a_file_that_says_that_it_is_too_long_is_refused() -> None:
         assert get(url, method="POST", data=form(b"x"))[0] == 503
 
 
-def test_an_unknown_address_and_method_are_errors_in_the_same_shape(plain: str) -> None:
-    status, _, body = get(f"{plain}/v1/images", method="POST")
+def test_an_unknown_address_and_method_are_errors_in_the_same_shape(url: str) -> None:
+    status, _, body = get(f"{url}/v1/images", method="POST")
     assert (status, body["error"]["code"]) == (404, "unknown_url")
     assert body["error"]["message"] == "no such address: POST /v1/images; /docs lists them"
-    status, _, body = get(f"{plain}/v1/audio/transcriptions/", method="POST")
+    status, _, body = get(f"{url}/v1/audio/transcriptions/", method="POST")
     assert (status, body["error"]["code"]) == (404, "unknown_url")
     assert "did you mean /v1/audio/transcriptions? /docs" in body["error"]["message"]
-    status, headers, body = get(f"{plain}/v1/audio/transcriptions")
+    status, headers, body = get(f"{url}/v1/audio/transcriptions")
     assert (status, headers["Allow"]) == (405, "POST")
 
 
 def test_only_pages_that_are_allowed_read_answers() -> None:
     allowed = "https://app.example.com"
-    config = GatewayConfig(servers=NOWHERE, port=0, allowed_origins=(allowed,))
-    with GatewayService(config) as service:
+    with lone_gateway(allowed_origins=(allowed,)) as service:
         url = f"{service.url}/v1/options"
         assert get(url, headers={"Origin": "https://evil.example.com"})[0] == 403
         status, headers, _ = get(url, headers={"Origin": allowed})
@@ -374,35 +318,31 @@ def test_only_pages_that_are_allowed_read_answers() -> None:
         assert headers["Access-Control-Allow-Headers"] == "authorization,x-stainless-lang"
 
 
-def test_a_name_that_was_made_to_point_here_is_refused(plain: str) -> None:
-    status, _, body = get(f"{plain}/v1/options", headers={"Host": "evil.example.com"})
+def test_a_name_that_was_made_to_point_here_is_refused(url: str) -> None:
+    status, _, body = get(f"{url}/v1/options", headers={"Host": "evil.example.com"})
     assert (status, body["error"]["code"]) == (403, "host_not_allowed")
-    port = plain.rpartition(":")[2]
-    assert get(f"{plain}/v1/options", headers={"Host": f"localhost:{port}"})[0] == 200
+    port = url.rpartition(":")[2]
+    assert get(f"{url}/v1/options", headers={"Host": f"localhost:{port}"})[0] == 200
 
 
 def test_everybody_is_served_only_if_somebody_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--open"):
-        GatewayService(GatewayConfig(host="0.0.0.0", port=0, servers=NOWHERE))
-    GatewayService(GatewayConfig(host="0.0.0.0", port=0, servers=NOWHERE, is_open=True))
+        lone_gateway(host="0.0.0.0")
+    lone_gateway(host="0.0.0.0", is_open=True)
     file = tmp_path / "keys.json"
     keys.add_key(file, "anna", Limits())
-    GatewayService(GatewayConfig(host="0.0.0.0", port=0, servers=NOWHERE, keys_file=file))
+    lone_gateway(host="0.0.0.0", keys_file=file)
 
 
-def test_the_files_of_the_page_are_not_a_way_to_others(plain: str, tmp_path: Path) -> None:
+def test_the_files_of_the_page_are_not_a_way_to_others(url: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret.html"
     secret.write_text("nobody reads this")
-    assert get(f"{plain}/page/index.html")[0] == 200
+    assert get(f"{url}/page/index.html")[0] == 200
     up = "/".join([".."] * 12)
     for path in (
-        *(
-            f"/{secret}",
-            f"/%2F{str(secret)[1:]}",
-            f"/{up}{secret}",
-            f"/{up}{secret}".replace("/", "%2F"),
-        ),
+        *(f"/{secret}", f"/%2F{str(secret)[1:]}"),
+        *(f"/{up}{secret}", f"/{up}{secret}".replace("/", "%2F")),
         *("/../state.py", "/%2e%2e/state.py", "/..%2fstate.py", "/config.py", "/..", "/.", "/"),
     ):
-        status, _, body = get(URL(f"{plain}/page{path}", encoded=True))
+        status, _, body = get(URL(f"{url}/page{path}", encoded=True))
         assert (status, "nobody" in str(body)) == (404, False), path

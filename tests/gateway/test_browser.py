@@ -13,41 +13,31 @@ import pytest
 import soundfile
 import soxr
 from axe import serious_problems
+from browsers import RATE, chromium, faults_of, has_focus
 from gateways import Gateway
-from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route
 from programs import required
 from recordings import Recording, wer
 
 HERE = Path(__file__).parent
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
-RATE = 48_000
 
 pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")
-def spoken(recordings: list[Recording], tmp_path_factory) -> Recording:
-    """Return what the microphone hears: two utterances, with silence around them."""
+def spoken(recordings: list[Recording]) -> tuple[np.ndarray, str]:
+    """Return what the microphone hears, two utterances with silence around them, and its text."""
     first, second = recordings[1], recordings[4]
-    silence = np.zeros(16_000, np.float32)
+    silence = np.zeros(RATE, np.float32)
     parts = [silence, first.waveform(), silence, silence, second.waveform(), silence]
-    path = tmp_path_factory.mktemp("microphone") / "spoken.wav"
-    soundfile.write(path, soxr.resample(np.concatenate(parts), 16_000, RATE), RATE)
-    return Recording(path, f"{first.text} {second.text}")
+    return np.concatenate(parts), f"{first.text} {second.text}"
 
 
 @pytest.fixture(scope="module")
-def browser(spoken: Recording) -> Iterator[Browser]:
-    arguments = [
-        *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-        *("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"),
-        f"--use-file-for-fake-audio-capture={spoken.path}%noloop",
-        "--autoplay-policy=no-user-gesture-required",
-    ]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
+def browser(spoken: tuple[np.ndarray, str]) -> Iterator[Browser]:
+    with chromium(spoken[0]) as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager
@@ -61,14 +51,6 @@ def opened(browser: Browser, gateway: Gateway, **settings: Any) -> Iterator[Page
         page.goto(gateway.url)
         yield page
         assert faults == []
-
-
-def faults_of(context: BrowserContext) -> list[str]:
-    """Return a list that gets what a context's pages log as errors, or fail to handle or load."""
-    faults: list[str] = []
-    context.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
-    context.on("weberror", lambda error: faults.append(str(error.error)))
-    return faults
 
 
 def drop(page: Page, path: Path) -> None:
@@ -117,7 +99,7 @@ def test_a_file_is_dropped(browser, gateway, talk, tmp_path):
             "(start) => document.querySelector('audio').currentTime >= start - 0.1", arg=start
         )
         last.press("Home")
-        assert words.first.evaluate("(word) => word === document.activeElement")
+        assert has_focus(words.first)
         for form in ("txt", "srt", "vtt", "json"):
             with page.expect_download() as downloading:
                 page.get_by_role("button", name=form).click()
@@ -186,7 +168,7 @@ def test_words_appear_while_somebody_speaks(browser, gateway, spoken, tmp_path):
         page.screenshot(path=tmp_path / "live-1280.png", full_page=True)
         page.get_by_role("button", name="Stop").click()
         wait_for_status(page, "Ended")
-        assert wer(spoken.text, text_of(page, ".utterances .firm")) < 0.3
+        assert wer(spoken[1], text_of(page, ".utterances .firm")) < 0.3
         # Both passes are told.
         called = page.locator("#live-panel table").first.inner_text()
         assert all(name in called for name in ("ctc_streaming_decoder", "moonshine_decoder"))
@@ -272,14 +254,6 @@ def test_a_locked_page_asks_for_the_key(browser, locked, speech):
         page.get_by_role("button", name="Stop").click()
         wait_for_status(page, "Ended")
         assert faults == []
-
-
-def test_the_document_of_the_api_is_readable(browser, gateway):
-    with opened(browser, gateway) as page:
-        page.goto(f"{gateway.url}/docs")
-        page.get_by_text("/v1/audio/transcriptions").first.wait_for()
-        assert page.get_by_text("/v1/conch/listen").count()
-        assert serious_problems(page) == []
 
 
 def test_openai_in_a_page_of_another_origin(browser, elsewhere, locked, speech):

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
-import soxr
+from browsers import RATE, chromium
 from gateways import Gateway, serving_gateway
 from joined_text import assert_joined, words_of
 from killing import kill_server
 from metrics import metrics_of
-from playwright.sync_api import Page, sync_playwright
-from programs import required
+from playwright.sync_api import Page
 from recordings import Recording
 from router import free_ports, routing
 
@@ -26,7 +24,6 @@ from conch.wire.result import Transcript
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(400)]
 
-RATE, MICROPHONE_RATE = 16_000, 48_000
 LONG_MS = 60_000
 """Milliseconds for the page: it shares its cores with two servers."""
 LEAST_LEFT = 10
@@ -75,28 +72,22 @@ def spoken(recordings: list[Recording]) -> np.ndarray:
 
 
 @contextmanager
-def opened(url: str, heard: Path) -> Iterator[Page]:
+def opened(url: str, heard: np.ndarray) -> Iterator[Page]:
     """Yield the page in a browser whose microphone hears a recording once.
 
     In the end, fail if something went wrong in the page's own code.
     """
-    arguments = [
-        *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-        *("--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"),
-        f"--use-file-for-fake-audio-capture={heard}%noloop",
-        "--autoplay-policy=no-user-gesture-required",
-    ]
     faults: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=arguments)
-        with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
-            context.grant_permissions(["microphone"], origin=url)
-            context.on("weberror", lambda error: faults.append(str(error.error)))
-            page = context.new_page()
-            page.goto(url)
-            page.locator("#form-a form").wait_for(state="attached")
-            yield page
-        browser.close()
+    with (
+        chromium(heard) as browser,
+        browser.new_context(viewport={"width": 1280, "height": 800}) as context,
+    ):
+        context.grant_permissions(["microphone"], origin=url)
+        context.on("weberror", lambda error: faults.append(str(error.error)))
+        page = context.new_page()
+        page.goto(url)
+        page.locator("#form-a form").wait_for(state="attached")
+        yield page
     assert faults == []
 
 
@@ -133,12 +124,10 @@ def downloaded(page: Page) -> Any:
 
 
 def test_the_page_goes_on_at_another_server(servers, spoken, tmp_path):
-    recording = tmp_path / "spoken.wav"
-    soundfile.write(recording, soxr.resample(spoken, RATE, MICROPHONE_RATE), MICROPHONE_RATE)
     whole = transcript_at_once(servers[0], spoken)
     with (
         routing(tmp_path, [server_of(one) for one in servers]) as router,
-        opened(router.gateway_url, recording) as page,
+        opened(router.gateway_url, spoken) as page,
     ):
         page.evaluate(WATCH)
         page.locator("#speak").click()

@@ -1,30 +1,28 @@
 """The reference at /docs: what a gateway sends, and what a browser makes of it."""
 
 import re
-import urllib.request
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-from programs import required
+from axe import serious_problems
+from browsers import chromium
+from http_answers import asked
 
 from conch.gateway import openapi
 from conch.wire.options import RecognitionOptions
 
 GATEWAY = Path(openapi.__file__).parent
-BROWSER = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
 def test_the_page_comes_with_a_policy_and_its_files(url: str) -> None:
-    with urllib.request.urlopen(f"{url}/docs", timeout=10) as answer:
-        html = answer.read().decode()
-        policy = answer.headers["Content-Security-Policy"]
+    _, headers, html = asked("GET", f"{url}/docs")
+    policy = headers["Content-Security-Policy"]
     assert "default-src 'self'" in policy and "unsafe" not in policy
     names = re.findall(r'(?:href|src)="/page/([^"]*)"', html)
     assert {"docs.js", "swagger-ui.css", "swagger-ui-bundle.js"} <= set(names)
     for name in names:
         folder = "viewer" if name.startswith("swagger") else "page"
-        with urllib.request.urlopen(f"{url}/page/{name}", timeout=10) as answer:
-            assert answer.read() == (GATEWAY / folder / name).read_bytes()
+        text = asked("GET", f"{url}/page/{name}").body
+        assert text.encode() == (GATEWAY / folder / name).read_bytes()
 
 
 def test_the_html_has_no_scripts_and_styles_of_its_own() -> None:
@@ -41,14 +39,14 @@ def test_a_browser_shows_every_address_and_option(url: str) -> None:
     document = openapi.make_document()
     problems: list[str] = []
     urls: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=required("chromium"), args=BROWSER)
+    with chromium() as browser:
         page = browser.new_page()
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda request: urls.append(request.url))
         page.goto(f"{url}/docs")
         page.locator(".opblock").first.wait_for()
+        assert serious_problems(page) == []
         shown = page.locator(".opblock-summary-path").all_inner_texts()
         operations = [path for path, methods in document["paths"].items() for _ in methods]
         assert [path.replace("\u200b", "") for path in shown] == operations
@@ -65,6 +63,5 @@ def test_a_browser_shows_every_address_and_option(url: str) -> None:
         page.get_by_role("button", name="Try it out").last.click()
         page.get_by_role("button", name="Execute").click()
         page.locator(".live-responses-table", has_text='"status": "live"').wait_for()
-        browser.close()
     assert problems == []
     assert all(address.startswith((url, "data:")) for address in urls)

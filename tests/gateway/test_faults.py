@@ -8,9 +8,7 @@ import re
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,10 @@ import aiohttp
 import numpy as np
 import psutil
 import pytest
+import requests
 import soundfile
 from gateways import Gateway, gateway_alone, new_key
+from http_answers import Answer, answer_to, asked
 from killing import listener_at
 from servers import ANY_TRITON_PORTS, SERVE
 from waiting import wait_until
@@ -48,9 +48,10 @@ def lengthened(source: Path, seconds: int, path: Path) -> Path:
     return path
 
 
-def form(path: Path, **fields: str) -> aiohttp.FormData:
+def form(file: Path | bytes, **fields: str) -> aiohttp.FormData:
     data = aiohttp.FormData(default_to_multipart=True)
-    data.add_field("file", io.BytesIO(path.read_bytes()), filename=path.name)
+    content = file if isinstance(file, bytes) else file.read_bytes()
+    data.add_field("file", io.BytesIO(content), filename="a.wav")
     for name, value in fields.items():
         data.add_field(name, value)
     return data
@@ -62,8 +63,7 @@ def files_url(gateway: Gateway) -> str:
 
 def metric(gateway: Gateway, pattern: str) -> float:
     """Return the sum of the gateway's metrics whose name and labels match a pattern."""
-    with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
+    text = requests.get(f"{gateway.url}/metrics", timeout=10).text
     return sum(float(value) for value in re.findall(rf"^{pattern} (\S+)$", text, re.MULTILINE))
 
 
@@ -116,14 +116,11 @@ async def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, tal
 
 
 async def test_many_at_once_and_one_that_is_bad(gateway, speech):
-    async with aiohttp.ClientSession() as session:
-
-        async def ask(number: int) -> tuple[int, dict[str, Any]]:
-            data = form(Path(__file__)) if number == 7 else form(speech.path)
-            async with session.post(files_url(gateway), data=data) as answer:
-                return answer.status, await answer.json()
-
-        result = await asyncio.gather(*map(ask, range(16)))
+    files = [speech.path] * 16
+    files[7] = Path(__file__)
+    url = files_url(gateway)
+    asking = [answer_to("POST", url, data=form(file)) for file in files]
+    result = [(answer.status, answer.body) for answer in await asyncio.gather(*asking)]
     status, body = result.pop(7)
     assert (status, body["error"]["param"]) == (400, "file")
     assert [status for status, _ in result] == [200] * 15
@@ -132,10 +129,10 @@ async def test_many_at_once_and_one_that_is_bad(gateway, speech):
 
 def test_a_text_waits_while_the_process_that_answers_it_is_replaced(gateway):
     def speak(text: str) -> bytes:
-        body = json.dumps({"input": text, "response_format": "pcm"}).encode()
-        request = urllib.request.Request(f"{gateway.openai_url}/audio/speech", body)
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return answer.read()
+        body = {"input": text, "response_format": "pcm"}
+        answer = requests.post(f"{gateway.openai_url}/audio/speech", json=body, timeout=120)
+        assert answer.status_code == 200, answer.text
+        return answer.content
 
     expected = speak("How far is it?")
     for _ in range(2):
@@ -148,17 +145,7 @@ def test_a_text_waits_while_the_process_that_answers_it_is_replaced(gateway):
 
 def test_what_is_not_audio_is_not_tried_again(gateway):
     for content in (b"%PDF-1.7 nothing", b"\0" * 10_000, b"OggS" + bytes(100)):
-
-        async def ask(content: bytes = content) -> tuple[int, Any]:
-            data = aiohttp.FormData()
-            data.add_field("file", io.BytesIO(content), filename="a.mp3")
-            async with (
-                aiohttp.ClientSession() as session,
-                session.post(files_url(gateway), data=data) as answer,
-            ):
-                return answer.status, await answer.json()
-
-        status, body = asyncio.run(ask())
+        status, _, body = asked("POST", files_url(gateway), data=form(content))
         # OpenAI's clients try again what has a status of 408, 409, 429 or from 500.
         assert status == 400, body
         assert body["error"]["code"] == "invalid_audio"
@@ -169,18 +156,13 @@ def test_a_key_has_its_share_of_audio_and_sees_when_it_comes_back(gateway, speec
     key = new_key("short", keys_file, "--audio-s-per-minute", "2")
     headers = {"Authorization": f"Bearer {key}"}
 
-    async def ask(url: str) -> tuple[int, str]:
-        async with (
-            aiohttp.ClientSession(headers=headers) as session,
-            session.post(url, data=form(speech.path)) as answer,
-        ):
-            return answer.status, answer.headers.get("Retry-After", "")
-
     with gateway_alone("--url", gateway.grpc_url, "--keys", keys_file) as locked:
-        assert asyncio.run(ask(files_url(locked)))[0] == 200
-        status, again = asyncio.run(ask(files_url(locked)))
-    assert status == 429
-    assert 1 < int(again) < 180
+        first, second = (
+            asked("POST", files_url(locked), data=form(speech.path), headers=headers)
+            for _ in range(2)
+        )
+    assert (first.status, second.status) == (200, 429)
+    assert 1 < int(second.headers["Retry-After"]) < 180
 
 
 @pytest.mark.nightly
@@ -193,27 +175,18 @@ def test_an_upload_is_held_on_the_disk_and_then_once(gateway, tmp_path):
     with watched_gateway(gateway) as (alone, process):
         before = process.memory_info().rss
 
-        async def ask() -> int:
-            async def slowly() -> Any:
-                with path.open("rb") as file:
-                    yield PART_HEADER
-                    while piece := file.read(1 << 20):
-                        yield piece
-                    held.append(process.memory_info().rss - before)
-                    yield b"\r\n--x--\r\n"
-
-            async with (
-                aiohttp.ClientSession() as session,
-                session.post(
-                    files_url(alone),
-                    data=slowly(),
-                    headers={"Content-Type": "multipart/form-data; boundary=x"},
-                ) as answer,
-            ):
-                return answer.status
+        async def slowly() -> AsyncIterator[bytes]:
+            with path.open("rb") as file:
+                yield PART_HEADER
+                while piece := file.read(1 << 20):
+                    yield piece
+                held.append(process.memory_info().rss - before)
+                yield b"\r\n--x--\r\n"
 
         held: list[int] = []
-        assert asyncio.run(ask()) == 200
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        answer = asked("POST", files_url(alone), data=slowly(), headers=headers)
+        assert answer.status == 200
     assert held[0] < size / 4
 
 
@@ -256,27 +229,25 @@ def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, talk, speech, tmp_
             url = _address_of(process)
             serving = Gateway(url)
 
-            async def stop_in_the_middle() -> tuple[int, int, int]:
-                async with aiohttp.ClientSession() as session:
-                    sending = asyncio.ensure_future(
-                        session.post(files_url(serving), data=form(long))
-                    )
-                    await asyncio.to_thread(
-                        wait_until, lambda: metric(serving, "conch_gateway_files") > 0
-                    )
-                    process.send_signal(signal.SIGTERM)
-                    await asyncio.to_thread(
-                        wait_until, lambda: _status_of(f"{url}/health/ready") == 503
-                    )
-                    async with session.post(files_url(serving), data=form(speech.path)) as late:
-                        refused = late.status
-                    answer = await sending
-                    body = await answer.json()
-                    return answer.status, refused, len(body["text"])
+            async def stop_in_the_middle() -> list[Answer]:
+                def post(path: Path) -> Coroutine[Any, Any, Answer]:
+                    return answer_to("POST", files_url(serving), data=form(path))
 
-            status, refused, length = asyncio.run(stop_in_the_middle())
-            assert (status, refused) == (200, 503)
-            assert length > 400
+                sending = asyncio.ensure_future(post(long))
+                await asyncio.to_thread(
+                    wait_until, lambda: metric(serving, "conch_gateway_files") > 0
+                )
+                process.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(
+                    wait_until,
+                    lambda: requests.get(f"{url}/health/ready", timeout=5).status_code == 503,
+                )
+                refused = await post(speech.path)
+                return [await sending, refused]
+
+            answer, refused = asyncio.run(stop_in_the_middle())
+            assert (answer.status, refused.status) == (200, 503)
+            assert len(answer.body["text"]) > 400
             assert process.wait(60) == 0
         finally:
             process.kill()
@@ -287,28 +258,21 @@ def test_a_stop_without_time_tells_everybody_what_it_breaks_off(gateway, talk, t
     # A busy machine may take seconds until the process ends.
     long = lengthened(talk.path, 1200, tmp_path / "talk.wav")
 
-    async def ask(url: str, stream: str) -> tuple[int, bytes]:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(url, data=form(long, stream=stream)) as answer,
-        ):
-            return answer.status, await answer.read()
-
     async def broken_off() -> list[Any]:
         url = files_url(alone)
-        asking = [asyncio.ensure_future(ask(url, stream)) for stream in ("false", "true")]
+        forms = [form(long, stream=stream) for stream in ("false", "true")]
+        asking = [asyncio.ensure_future(answer_to("POST", url, data=data)) for data in forms]
         await asyncio.to_thread(wait_until, lambda: metric(alone, "conch_gateway_files") == 2)
         process.terminate()
         return await asyncio.gather(*asking)
 
     with watched_gateway(gateway, "--drain-s", "0") as (alone, process):
         whole, streamed = asyncio.run(broken_off())
-    status, body = whole
-    assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
-    status, body = streamed
-    # It may have had no part yet.
-    last = body if status == 503 else body.strip().splitlines()[-1].removeprefix(b"data: ")
-    assert "could not finish" in json.loads(last)["error"]["message"]
+    assert (whole.status, whole.body["error"]["code"]) == (503, "overloaded")
+    last = streamed.body
+    if streamed.status != 503:  # it has had a part
+        last = json.loads(last.strip().splitlines()[-1].removeprefix("data: "))
+    assert "could not finish" in last["error"]["message"]
 
 
 async def test_idle_connections_do_not_hold_up_a_stop(gateway):
@@ -328,11 +292,3 @@ def _address_of(process: "subprocess.Popen[str]") -> str:
         if match := re.search(r"gateway +(http://\S+)", line):
             return match[1]
     raise AssertionError("conch serve ended")
-
-
-def _status_of(url: str) -> int:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code

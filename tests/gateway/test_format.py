@@ -2,25 +2,26 @@
 
 # ruff: noqa: RUF001
 
+import asyncio
+import io
 import json
 import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, NoReturn
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 import transcripts
+from http_answers import Answer, asked
+from lone_gateway import address_of, lone_gateway
+from loop_gateway import until
 from waiting import wait_until
 
-from conch.gateway import GatewayConfig, GatewayService
 from conch.gateway.errors import ApiError
-from conch.gateway.format import MAX_BYTES, read, transcript_of
+from conch.gateway.format import MAX_BYTES, in_own_thread, read, transcript_of
 from conch.gateway.state import MAX_WRITING
 from conch.wire.formats import FORMATS
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
@@ -162,44 +163,36 @@ def test_an_error_names_what_is_wrong(sent: bytes, param: str) -> None:
         assert "text, srt, vtt, ctm, stm" in str(caught.value)
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Return the address of a gateway without a server, which it takes none for."""
-    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
-        yield f"{service.url}/v1/format"
+def asked_for(url: str, body: bytes) -> Answer:
+    return asked("POST", f"{url}/v1/format", data=io.BytesIO(body))
 
 
 def test_a_gateway_answers_with_the_file(url: str) -> None:
     for name, kind in (("srt", "text/plain"), ("vtt", "text/vtt")):
-        with urlopen(Request(url, body_with(format=name)), timeout=10) as answer:
-            assert answer.headers.get_content_type() == kind
-            assert answer.headers.get_content_charset() == "utf-8"
-            assert answer.read().decode().endswith("\nHello.\n\n")
+        answer = asked_for(url, body_with(format=name))
+        assert answer.headers["Content-Type"] == f"{kind}; charset=utf-8"
+        assert answer.body.endswith("\nHello.\n\n")
 
 
 def test_speakers_have_the_names_that_are_sent(url: str) -> None:
     said = {"segments": [{"start": 0, "end": 1, "text": "Hello.", "speaker": "A"}]}
     body = body_with(transcript=said, format="text", speaker_names={"A": "Ann"})
-    with urlopen(Request(url, body), timeout=10) as answer:
-        assert answer.read() == b"Ann: Hello.\n"
+    assert asked_for(url, body).body == "Ann: Hello.\n"
     for names, message in (
         ({"B": "Ben"}, "the speaker B, whom this transcript lacks; its speakers: A; sent"),
         ({"A": "x\n\nInjected"}, "sent: 'x"),
         ({"A": ""}, "sent: ''"),
     ):
-        with pytest.raises(HTTPError) as caught:
-            urlopen(Request(url, body_with(transcript=said, speaker_names=names)), timeout=10)
-        error = json.load(caught.value)["error"]
-        assert (caught.value.code, error["param"]) == (400, "speaker_names")
+        answer = asked_for(url, body_with(transcript=said, speaker_names=names))
+        error = answer.body["error"]
+        assert (answer.status, error["param"]) == (400, "speaker_names")
         assert message in error["message"]
 
 
 def test_a_body_that_is_too_large_is_refused(url: str) -> None:
-    body = body_with(name="a" * MAX_BYTES)
-    with pytest.raises(HTTPError) as caught:
-        urlopen(Request(url, body), timeout=30)
-    assert caught.value.code == 400
-    assert f"at most {MAX_BYTES} bytes" in json.loads(caught.value.read())["error"]["message"]
+    answer = asked_for(url, body_with(name="a" * MAX_BYTES))
+    assert answer.status == 400
+    assert f"at most {MAX_BYTES} bytes" in answer.body["error"]["message"]
 
 
 def endless(body: bytes) -> NoReturn:
@@ -221,9 +214,8 @@ def test_work_ends_when_its_client_leaves_and_when_the_gateway_stops(
 ) -> None:
     STARTED.clear()
     monkeypatch.setattr("conch.gateway.format._written", endless)
-    config = GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0, drain_s=0.1)
-    with GatewayService(config) as service:
-        address = "127.0.0.1", int(service.url.rpartition(":")[2])
+    with lone_gateway(drain_s=0.1) as service:
+        address = address_of(service)
         for number in range(MAX_WRITING):
             with socket.create_connection(address) as line:
                 line.sendall(posted(body_with()))
@@ -243,32 +235,47 @@ def test_work_has_its_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     STARTED.clear()
     monkeypatch.setattr("conch.gateway.format._written", endless)
     monkeypatch.setattr("conch.gateway.format.WRITE_S", 0.2)
-    with pytest.raises(HTTPError) as caught:
-        urlopen(Request(url, body_with()), timeout=30)
-    assert caught.value.code == 400
-    said = json.loads(caught.value.read())["error"]["message"]
+    answer = asked_for(url, body_with())
+    assert answer.status == 400
+    said = answer.body["error"]["message"]
     assert said == "transcript: it takes more than 0.2 s to write; send it in parts"
     wait_until(lambda: not STARTED[-1].is_alive())
 
 
 def test_so_many_transcripts_wait_at_most(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conch.gateway.state.MAX_TRANSCRIPTS", 2)
-    port = int(url.split(":")[2].partition("/")[0])
+    port = int(url.rpartition(":")[2])
+    full = "2 transcripts are written; try again later"
     with ExitStack() as stack:
         for _ in range(2):
             line = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             line.sendall(posted(body_with())[:-1])
-
-        def refused() -> bool:
-            try:
-                urlopen(Request(url, body_with()), timeout=30)
-            except HTTPError as error:
-                return b"2 transcripts are written; try again later" in error.read()
-            return False
-
-        wait_until(refused)
+        wait_until(lambda: full in str(asked_for(url, body_with()).body))
 
 
 def posted(body: bytes) -> bytes:
     length = f"Content-Length: {len(body)}"
     return f"POST /v1/format HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n\r\n".encode() + body
+
+
+def count_for_ever(counts: list[int], threads: list[threading.Thread]) -> None:
+    threads.append(threading.current_thread())
+    while True:
+        counts[0] += 1
+
+
+async def test_work_ends_with_the_one_who_waits_for_it(capfd: pytest.CaptureFixture[str]) -> None:
+    counts, threads = [0], list[threading.Thread]()
+    waiting = asyncio.create_task(in_own_thread(lambda: count_for_ever(counts, threads)))
+    await until(lambda: counts[0] > 0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: not threads[0].is_alive())
+    assert capfd.readouterr().err == ""
+
+
+async def test_its_result_and_its_error_are_those_of_the_work() -> None:
+    assert await in_own_thread(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_own_thread(lambda: 1 // 0)

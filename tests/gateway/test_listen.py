@@ -15,7 +15,7 @@ from audio_files import audio_file, cut
 from containers import muxed
 from metrics import metrics_of
 from own_gateway import own_gateway
-from recordings import wer
+from recordings import Recording, wer
 from sockets import listening_to
 from subprocesses import output_of
 from waiting import wait_until
@@ -70,32 +70,22 @@ async def live_text(server_url: str, waveform: np.ndarray, **options) -> str:
 
 
 @pytest.fixture(scope="module")
-def talk(recordings) -> np.ndarray:
-    """Return two utterances with a pause, as 16 bits would carry them."""
-    pause = np.zeros(2 * RATE, np.float32)
-    parts = [recordings[4].waveform(), pause, recordings[0].waveform(), pause]
-    return (np.frombuffer(pcm16(np.concatenate(parts)), "<i2") / 32768).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def reference(recordings) -> str:
-    return f"{recordings[4].text} {recordings[0].text}"
+def samples(talk: Recording) -> np.ndarray:
+    """Return two utterances with a pause of two seconds after each, int16."""
+    return soundfile.read(talk.path, dtype="int16")[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_frames_of_any_length_give_the_text_of_a_live_stream(
-    gateway_url, grpc_url, talk, reference, seed
+    gateway_url, grpc_url, samples, talk, seed
 ):
-    options = {"adaptive": False}
-    expected = await live_text(grpc_url, talk, **options)
-    data = np.round(talk * 32768).astype("<i2").tobytes()
-    messages = await messages_of(
-        gateway_url, cut(data, seed, 20_000), "adaptive=false&encoding=pcm16"
-    )
+    expected = await live_text(grpc_url, samples, adaptive=False)
+    frames = cut(samples.tobytes(), seed, 20_000)
+    messages = await messages_of(gateway_url, frames, "adaptive=false&encoding=pcm16")
     end = messages[-1]
     assert end["type"] == "end" and end["text"] == expected
-    assert end["duration"] == pytest.approx(len(talk) / RATE, abs=0.01)
-    assert wer(reference, end["text"]) < 0.3
+    assert end["duration"] == pytest.approx(len(samples) / RATE, abs=0.01)
+    assert wer(talk.text, end["text"]) < 0.3
     finals = [item for item in of_type(messages, "segment") if item["final"]]
     assert " ".join(item["text"] for item in finals if item["text"]) == expected
     assert [item["index"] for item in finals] == list(range(len(finals)))
@@ -147,39 +137,33 @@ async def test_an_end_that_is_probable_is_told_and_taken_back_by_who_goes_on(
 async def test_float32_and_g711_are_heard(gateway_url, recordings):
     recording = recordings[4]
     waveform = recording.waveform()
-    (end,) = of_type(
-        await messages_of(
-            gateway_url, cut(waveform.astype("<f4").tobytes(), 1, 9999), "encoding=float32"
-        ),
-        "end",
-    )
+    frames = cut(waveform.astype("<f4").tobytes(), 1, 9999)
+    *_, end = await messages_of(gateway_url, frames, "encoding=float32")
     assert wer(recording.text, end["text"]) < 0.3
     for encoding, subtype in (("mulaw", "ULAW"), ("alaw", "ALAW")):
         narrow = soxr.resample(waveform, RATE, 8000)
         file = audio_file(narrow, 8000, format="RAW", subtype=subtype)
-        (end,) = of_type(
-            await messages_of(gateway_url, cut(file, 2, 999), f"encoding={encoding}"), "end"
-        )
+        *_, end = await messages_of(gateway_url, cut(file, 2, 999), f"encoding={encoding}")
         assert wer(recording.text, end["text"]) < 0.5
         assert end["duration"] == pytest.approx(len(waveform) / RATE, abs=0.05)
 
 
-async def test_a_media_recorder_is_heard_live(gateway_url, talk, reference):
+async def test_a_media_recorder_is_heard_live(gateway_url, talk):
     """A browser's MediaRecorder: webm with Opus at 48 kHz, a blob each quarter of a second."""
+    spoken = talk.waveform()
     data = muxed(
-        talk, RATE, "webm", "libopus", file_rate=48_000, live="1", cluster_time_limit="250"
+        spoken, RATE, "webm", "libopus", file_rate=48_000, live="1", cluster_time_limit="250"
     )
     blobs = [data[start : start + 1500] for start in range(0, len(data), 1500)]
     messages = await messages_of(gateway_url, blobs, pause_s=0.05)
     assert messages[0]["encoding"] == "auto"
-    assert wer(reference, messages[-1]["text"]) < 0.3
+    assert wer(talk.text, messages[-1]["text"]) < 0.3
     texts = of_type(messages, "text")
-    assert texts[0]["audio_s"] < 0.6 * len(talk) / RATE
+    assert texts[0]["audio_s"] < 0.6 * len(spoken) / RATE
 
 
-async def test_text_grows_while_it_is_spoken(gateway_url, talk):
-    data = np.round(talk * 32768).astype("<i2").tobytes()
-    frames = [data[start : start + 6400] for start in range(0, len(data), 6400)]
+async def test_text_grows_while_it_is_spoken(gateway_url, samples):
+    frames = [part.tobytes() for part in np.split(samples, range(3200, len(samples), 3200))]
     messages = await messages_of(
         gateway_url, frames, "include=stats&word_timestamps=true", pause_s=0.2
     )
@@ -282,7 +266,7 @@ async def test_no_text_comes_from_noise(gateway_url):
 
 @pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
 async def test_a_client_that_is_gone_frees_the_servers_stream(
-    inner_gateway, metrics_url, talk, after_s
+    inner_gateway, metrics_url, samples, after_s
 ):
     def open_streams() -> float:
         return metrics_of(metrics_url)["conch_open_streams"]
@@ -290,12 +274,11 @@ async def test_a_client_that_is_gone_frees_the_servers_stream(
     # Streams of other tests may be about to end.
     wait_until(lambda: open_streams() == 0)
     async with listening_to(inner_gateway.url, "encoding=pcm16") as socket:
-        data = pcm16(talk)
         await socket.frame()
-        for start in range(0, len(data), 6400):
-            if start / 6400 * 0.1 > after_s:
+        for start in range(0, len(samples), 3200):
+            if start / 3200 * 0.1 > after_s:
                 break
-            await socket.send(data[start : start + 6400])
+            await socket.send(samples[start : start + 3200])
             await asyncio.sleep(0.1)
         if after_s >= 1.0:
             await asyncio.to_thread(wait_until, lambda: open_streams() == 1)
@@ -334,10 +317,8 @@ async def test_draining_gives_the_last_text(grpc_url, recordings):
     assert socket.code == 1001
 
 
-async def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, talk):
-    data = np.round(talk * 32768).astype("<i2")
-    frames = [data[start : start + 8000] for start in range(0, len(data), 8000)]
-
+async def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, samples):
+    frames = np.split(samples, range(8000, len(samples), 8000))
     async with listening_to(gateway_url, "answers=all&encoding=pcm16&mode=streaming") as socket:
         await socket.frame()
         answers = []
@@ -381,12 +362,12 @@ def test_the_programs_of_the_guide_run(gateway_url, talk, recordings, tmp_path, 
     (program,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
     program = program.replace("127.0.0.1:9000", gateway_url.removeprefix("http://"))
     if language == "python":
-        soundfile.write(tmp_path / "talk.mp3", talk, RATE)
+        soundfile.write(tmp_path / "talk.mp3", talk.waveform(), RATE)
         command = [sys.executable, "-c", program]
     else:
         if shutil.which("node") is None:
             pytest.skip("needs node")
-        webm = muxed(talk, RATE, "webm", "libopus", file_rate=48_000, live="1")
+        webm = muxed(talk.waveform(), RATE, "webm", "libopus", file_rate=48_000, live="1")
         (tmp_path / "talk.webm").write_bytes(webm)
         options = ["--experimental-websocket", "--input-type=module", "-e"]
         command = ["node", *options, BROWSER + program]

@@ -10,6 +10,7 @@ import aiohttp
 import numpy as np
 import pytest
 from audio_files import audio_file
+from http_answers import answer_to
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from sockets import Socket, listening_to
@@ -17,7 +18,10 @@ from sockets import Socket, listening_to
 from conch.audio.decoder import MAX_TAG_BYTES
 from conch.gateway.config import Times
 from conch.gateway.limits import Limits
+from conch.gateway.listen import query_of
 from conch.wire.errors import AudioError, ComponentError, ConchError, OverloadedError, ServerError
+
+ROUTE = "/v1/conch/listen"
 
 
 @pytest.fixture(name="socket")
@@ -54,35 +58,27 @@ async def test_a_wrong_query_is_answered_before_the_upgrade(
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/conch/listen?{query}", headers=headers) as answer,
-    ):
-        error = (await answer.json())["error"]
+    url = f"{running.url}{ROUTE}?{query}"
+    answer = await answer_to("GET", url, headers=headers)
+    error = answer.body["error"]
     assert answer.status == (404 if param == "model" else 400)
     assert message in error["message"]
     assert param is None or error["param"] == param
+    # A plain GET tells it too: a browser does not show why a socket is refused.
+    plain = await answer_to("GET", url)
+    assert (plain.status, plain.body) == (answer.status, answer.body)
+
+
+def test_what_is_empty_is_not_sent() -> None:
+    names = ("encoding", "sample_rate", "model", "include", "answers", "told_s", "nbest", "itn")
+    assert query_of([(name, "") for name in names], {}) == query_of([], {})
+    assert query_of([("nbest", ""), ("itn", "1")], {}).options.sent == {"itn": True}
 
 
 async def test_without_an_upgrade_the_answer_tells_what_to_do(running: LoopGateway) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/conch/listen") as answer,
-    ):
-        assert answer.status == 426
-        assert "ws://" in (await answer.json())["error"]["message"]
-
-
-async def test_a_plain_get_tells_what_a_browser_cannot_know_of_a_refused_socket(
-    running: LoopGateway,
-) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/conch/listen?beam_size=0") as answer,
-    ):
-        error = (await answer.json())["error"]
-    assert (answer.status, error["param"]) == (400, "beam_size")
-    assert "1 to 128" in error["message"]
+    answer = await answer_to("GET", f"{running.url}{ROUTE}")
+    assert answer.status == 426
+    assert "ws://" in answer.body["error"]["message"]
 
 
 async def test_a_browsers_subprotocol_is_answered_and_a_lone_key_is_never_logged(
@@ -141,15 +137,15 @@ async def test_a_session_from_its_first_message_to_its_end(running: LoopGateway)
     assert socket.code == 1000
     assert running.client.open == set()
     await until(lambda: ended(running, 1000) == 1)
-    assert running.metric("conch_gateway_sessions", route="/v1/conch/listen") == 0
-    labels = {"route": "/v1/conch/listen", "key": "anybody"}
+    assert running.metric("conch_gateway_sessions", route=ROUTE) == 0
+    labels = {"route": ROUTE, "key": "anybody"}
     assert running.metric("conch_gateway_audio_seconds_total", **labels) == pytest.approx(1.6)
-    assert running.metric("conch_gateway_first_text_seconds_count", route="/v1/conch/listen") == 1
+    assert running.metric("conch_gateway_first_text_seconds_count", route=ROUTE) == 1
     assert running.client.options[0]["word_timestamps"] is True
 
 
 def ended(running: LoopGateway, code: int) -> float:
-    labels = {"route": "/v1/conch/listen", "key": "anybody", "code": str(code)}
+    labels = {"route": ROUTE, "key": "anybody", "code": str(code)}
     return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
@@ -296,7 +292,7 @@ async def test_codes_that_clients_choose_are_one_label(running: LoopGateway) -> 
         async with listening_to(running.url) as socket:
             await socket.message("ready")
             await socket.socket.close(code=code)
-    labels = {"route": "/v1/conch/listen", "key": "anybody", "code": "other"}
+    labels = {"route": ROUTE, "key": "anybody", "code": "other"}
     name = "conch_gateway_sessions_ended_total"
     await until(lambda: running.metric(name, **labels) == 2)
 
@@ -383,7 +379,7 @@ async def test_pings_and_close_frames_without_a_code_are_answered(running: LoopG
         await client.socket._writer.send_frame(b"", aiohttp.WSMsgType.CLOSE)
         assert (await client.socket.receive()).type == aiohttp.WSMsgType.CLOSE
     await until(lambda: ended(running, 1005) == 1)
-    assert not running.metric("conch_gateway_cancelled_total", route="/v1/conch/listen")
+    assert not running.metric("conch_gateway_cancelled_total", route=ROUTE)
 
 
 @pytest.mark.parametrize("how", ["close frame", "abort"])
@@ -398,15 +394,15 @@ async def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, 
             await asyncio.sleep(after_s)
             if how == "abort":
                 socket.socket._response.connection.transport.abort()
-        sessions = {"route": "/v1/conch/listen"}
+        sessions = {"route": ROUTE}
         await until(lambda: running.metric("conch_gateway_sessions", **sessions) == 0)
         await asyncio.gather(*running.gateway.freeing)
         assert client.open == set()
         # Only one that has sent no close frame has broken off.
         is_broken = how == "abort"
         assert ended(running, 1006 if is_broken else 1000) == 1
-        await until(lambda: "GET /v1/conch/listen" in caplog.text)
-        assert ("GET /v1/conch/listen 499" in caplog.text) == is_broken
+        await until(lambda: f"GET {ROUTE}" in caplog.text)
+        assert (f"GET {ROUTE} 499" in caplog.text) == is_broken
         cancelled = running.metric("conch_gateway_cancelled_total", **sessions)
         assert cancelled == is_broken
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
@@ -420,7 +416,7 @@ async def test_a_client_that_sends_no_close_frame_is_no_defect(
     async with listening_to(running.url) as socket:
         await socket.message("ready")
         running.gateway.draining.set()
-        await until(lambda: "GET /v1/conch/listen 499" in caplog.text)
+        await until(lambda: f"GET {ROUTE} 499" in caplog.text)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
@@ -436,17 +432,12 @@ def masked(opcode: int, data: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "frame",
-    # Ten words, so that there is soon much to read.
-    [
-        masked(2, np.concatenate([spoken(1, 0.01), spoken(2, 0.01)] * 10).tobytes()),
-        masked(1, b"?" * 80),
-        masked(9, b"?" * 100),
-    ],
+    [masked(2, WORDS.tobytes()), masked(1, b"?" * 80), masked(9, b"?" * 100)],
     ids=["audio", "what is no message", "ping"],
 )
 async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
     client = PlainLiveClient()
-    async with loop_gateway(client, times=Times(ping_s=1.0, send_s=2.0)) as running:
+    async with loop_gateway(client, times=Times(ping_s=1.0, send_s=0.5)) as running:
         own = socket.socket()
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # soon full
         host, port = running.url.removeprefix("http://").split(":")
@@ -459,12 +450,12 @@ async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
         )
         await reader.readuntil(b"\r\n\r\n")
         cast(asyncio.Transport, writer.transport).pause_reading()
-        sessions = {"route": "/v1/conch/listen"}
+        sessions = {"route": ROUTE}
         assert running.metric("conch_gateway_sessions", **sessions) == 1
 
         async def send() -> None:
             while True:
-                writer.write(frame)
+                writer.write(50 * frame)
                 await writer.drain()
 
         sending = asyncio.create_task(send())

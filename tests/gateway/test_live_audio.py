@@ -154,11 +154,10 @@ async def test_a_container_that_ends_with_its_first_frame_is_whole() -> None:
 
 
 async def test_much_audio_in_few_bytes_is_taken_piece_by_piece() -> None:
-    minutes = np.zeros(120 * RATE, np.float32)
-    data = muxed(minutes, RATE, "ogg", "libopus", file_rate=48_000)
+    data = muxed(np.zeros(40 * RATE, np.float32), RATE, "ogg", "libopus", file_rate=48_000)
     async with LiveFrames("container", RATE) as live:
         lengths = [len(samples) async for samples in live.decoded(data)]
-    assert sum(lengths) / RATE == pytest.approx(120, abs=2)
+    assert sum(lengths) / RATE == pytest.approx(40, abs=1)
     assert max(lengths) <= 6 * RATE
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-import os
+import itertools
 import time
 from typing import Any
 
@@ -21,6 +21,7 @@ RATE = 24_000
 TRANSCRIPTION = {"intent": "transcription"}
 ITEM = "conversation.item.input_audio_transcription"
 BUFFER = "input_audio_buffer"
+LOGPROBS = "item.input_audio_transcription.logprobs"
 SILENCE = np.zeros(16_000 * 3 // 2, np.float32)
 """Longer than the silence that ends an utterance."""
 
@@ -145,7 +146,7 @@ def test_a_session_tells_itself_and_what_an_update_makes_of_it(conversation):
 
 def test_turns_are_found_and_told_in_order(conversation, talk):
     vad = {"type": "server_vad", "silence_duration_ms": 500}
-    conversation.update(session(vad, include=["item.input_audio_transcription.logprobs"]))
+    conversation.update(session(vad, include=[LOGPROBS]))
     conversation.append(pcm16(talk.waveform()))
     conversation.until(f"{ITEM}.completed", 2)
     completed = conversation.of(f"{ITEM}.completed")
@@ -242,18 +243,32 @@ def test_words_come_while_somebody_speaks(gateway, recordings):
     assert any(event["tentative"] for event in partials)
     # A busy machine makes fewer words firm before the turn ends.
     assert len(deltas) > 1
+    assert len(partials) > 3
+    for event in partials:
+        text = event["firm"] + event["tentative"] + event["newest"]
+        assert text == " ".join(text.split())
+    grown = [event["firm"] for event in partials]
+    assert all(later.startswith(sooner) for sooner, later in itertools.pairwise(grown))
     firm = "".join(event.delta for _, event in deltas).split()
     assert wer(" ".join(completed.transcript.split()[: len(firm)]), " ".join(firm)) < 0.25
 
 
-def test_a_client_commits_turns_itself(conversation, speech):
-    updated = conversation.update(session(None))
+def test_a_client_commits_turns_itself(conversation, speech, talk):
+    updated = conversation.update(session(None, include=[LOGPROBS]))
     assert updated.audio.input.turn_detection is None
-    for _ in range(2):
-        conversation.append(pcm16(speech.waveform()))
+
+    def committed(waveform: np.ndarray):
+        conversation.append(pcm16(waveform))
         conversation.connection.input_audio_buffer.commit()
-        completed = conversation.until(f"{ITEM}.completed")
-        assert wer(speech.text, completed.transcript) < 0.2
+        return conversation.until(f"{ITEM}.completed")
+
+    for spoken in (speech, talk):
+        completed = committed(spoken.waveform())
+        assert wer(spoken.text, completed.transcript) < 0.2
+        assert completed.usage.seconds == pytest.approx(len(spoken.waveform()) / 16_000, abs=0.001)
+        words = [token.token.strip() for token in completed.logprobs]
+        assert words == completed.transcript.split()
+        assert all(token.logprob <= 0 for token in completed.logprobs)
     first, second = conversation.of(f"{BUFFER}.committed")
     assert second.previous_item_id == first.item_id
     assert not conversation.of(f"{BUFFER}.speech_started")
@@ -261,10 +276,9 @@ def test_a_client_commits_turns_itself(conversation, speech):
     conversation.append(pcm16(speech.waveform()))
     conversation.connection.input_audio_buffer.clear()
     assert conversation.until(f"{BUFFER}.cleared")
-    conversation.append(pcm16(speech.waveform()))
-    conversation.connection.input_audio_buffer.commit()
-    completed = conversation.until(f"{ITEM}.completed")
-    assert wer(speech.text, completed.transcript) < 0.2
+    assert wer(speech.text, committed(speech.waveform()).transcript) < 0.2
+    # Silence alone is an item without a text.
+    assert committed(np.zeros(16_000, np.float32)).transcript == ""
 
 
 def test_an_error_keeps_the_session(conversation, speech):
@@ -359,7 +373,3 @@ def test_a_secret_opens_a_session_over_tls(locked, speech):
         assert wer(speech.text, conversation.until(f"{ITEM}.completed").transcript) < 0.2
     with client_with("wrong") as client, pytest.raises(Exception, match="401"):
         connected(client).enter()
-
-
-def test_the_version_is_the_one_that_is_meant():
-    assert openai.__version__ == os.environ.get("OPENAI_MEANT", openai.__version__)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import has_focus
 from playwright.sync_api import (
     Browser,
     Dialog,
     FilePayload,
-    Locator,
     Page,
     Route,
     WebSocketRoute,
@@ -87,10 +87,6 @@ def wait_for(page: Page, text: str) -> None:
 
 def wait_until_off(page: Page) -> None:
     page.locator("#speak[data-state=off]").wait_for()
-
-
-def has_focus(locator: Locator) -> bool:
-    return locator.evaluate("(element) => element === document.activeElement")
 
 
 def test_another_session_goes_on_after_the_first(page: Page) -> None:

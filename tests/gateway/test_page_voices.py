@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 import soundfile
 from axe import serious_problems
+from browsers import has_focus
 from playwright.sync_api import Browser, Dialog, FilePayload, Locator, Page, Route, WebSocketRoute
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
@@ -189,10 +190,6 @@ def record(section: Locator, label: str) -> None:
     section.page.wait_for_function("(began) => window.context.currentTime > began + 0.3", arg=began)
     stop.click()
     button.wait_for()
-
-
-def has_focus(locator: Locator) -> bool:
-    return locator.evaluate("(element) => element === document.activeElement")
 
 
 def problem_of(field: Locator) -> str:

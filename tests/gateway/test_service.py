@@ -7,22 +7,21 @@ from typing import Any
 
 import pytest
 import trustme
+from lone_gateway import address_of, lone_gateway
 
 from conch.cli import main
 from conch.client import Client
 from conch.client.endpoint import CA_VARIABLE
-from conch.gateway import GatewayConfig, GatewayService, keys
+from conch.gateway import keys
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError, ServerError
-
-NOWHERE = ("grpc://127.0.0.1:1",)
 
 
 def test_a_stop_while_it_starts_ends_it() -> None:
     """As Ctrl-C does: it interrupts the wait for the port, and leaves the block."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
-        service = GatewayService(GatewayConfig(servers=(url,), port=0))
+        service = lone_gateway(servers=(url,))
         before = {*threading.enumerate()}
         starting = threading.Thread(target=service.__enter__)
         starting.start()
@@ -44,14 +43,12 @@ def test_connections_are_kept_alive_by_the_system(monkeypatch: pytest.MonkeyPatc
         return result
 
     monkeypatch.setattr(socket.socket, "accept", kept)
-    config = GatewayConfig(servers=NOWHERE, port=0, wyoming=("127.0.0.1", 0))
-    with GatewayService(config) as service:
-        for url, request in (
-            (service.url, b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"),
-            (service.other_urls["wyoming"], b'{"type": "ping"}\n'),
+    with lone_gateway(wyoming=("127.0.0.1", 0)) as service:
+        for protocol, request in (
+            ("", b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"),
+            ("wyoming", b'{"type": "ping"}\n'),
         ):
-            host, port = url.rpartition("/")[2].split(":")
-            with socket.create_connection((host, int(port)), timeout=20) as client:
+            with socket.create_connection(address_of(service, protocol), timeout=20) as client:
                 client.sendall(request)
                 assert client.recv(1)
             with accepted.pop() as own:
@@ -60,16 +57,14 @@ def test_connections_are_kept_alive_by_the_system(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
-    with GatewayService(GatewayConfig(servers=NOWHERE, port=0)) as first:
-        port = int(first.url.rpartition(":")[2])
-        second = GatewayService(GatewayConfig(servers=NOWHERE, port=port))
-        with pytest.raises(ServerError, match=f"{port}.*--gateway HOST:PORT"), second:
-            pass
+    with lone_gateway() as first:
+        _, port = address_of(first)
+        with pytest.raises(ServerError, match=f"{port}.*--gateway HOST:PORT"):
+            lone_gateway(port=port).__enter__()
 
 
 def test_every_address_of_an_ipv6_host_has_brackets() -> None:
-    config = GatewayConfig(servers=NOWHERE, host="::1", port=0, wyoming=("::1", 0), riva=("::1", 0))
-    with GatewayService(config) as service:
+    with lone_gateway(host="::1", wyoming=("::1", 0), riva=("::1", 0)) as service:
         urls = [service.url, *service.other_urls.values()]
         assert [url.rpartition(":")[0] for url in urls] == [
             *("http://[::1]", "tcp://[::1]", "grpc://[::1]")
@@ -80,18 +75,15 @@ def test_every_address_of_an_ipv6_host_has_brackets() -> None:
 
 def test_a_server_of_another_protocol_is_refused() -> None:
     with pytest.raises(ServerError, match=r"'http://host:8000' is no grpc:// URL"):
-        GatewayService(GatewayConfig(servers=("http://host:8000",)))
+        lone_gateway(servers=("http://host:8000",))
 
 
 def test_a_certificate_that_is_none_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_text("nothing")
-    for cert, key in (
-        (tmp_path / "cert.pem", None),
-        (tmp_path / "none.pem", None),
-        (None, tmp_path),
-    ):
+    paths = (tmp_path / "cert.pem", None), (tmp_path / "none.pem", None), (None, tmp_path)
+    for cert, key in paths:
         with pytest.raises(ConfigError, match="certificate"):
-            GatewayService(GatewayConfig(servers=NOWHERE, tls_cert=cert, tls_key=key))
+            lone_gateway(tls_cert=cert, tls_key=key)
 
 
 def test_the_commands_of_keys_work_on_the_file_that_is_named(
@@ -114,9 +106,9 @@ def test_a_damaged_file_of_keys_does_not_start(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     file.write_text('{"keys": [{"name": "anna"}]}')
     with pytest.raises(ConfigError, match="damaged"):
-        GatewayService(GatewayConfig(servers=NOWHERE, keys_file=file))
+        lone_gateway(keys_file=file)
     keys.write_keys(file, [keys.Key("anna", "0" * 64, Limits())])
-    GatewayService(GatewayConfig(servers=NOWHERE, keys_file=file))
+    lone_gateway(keys_file=file)
 
 
 def test_a_private_authority_is_trusted_where_a_client_names_it(
@@ -127,8 +119,7 @@ def test_a_private_authority_is_trusted_where_a_client_names_it(
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
         str(tmp_path / "server.pem")
     )
-    config = GatewayConfig(servers=NOWHERE, port=0, tls_cert=tmp_path / "server.pem")
-    with GatewayService(config) as service:
+    with lone_gateway(tls_cert=tmp_path / "server.pem") as service:
         with Client(service.url) as client, pytest.raises(ServerError, match="CERTIFICATE_VERIFY"):
             client.is_ready()
         with Client(service.url, ca_cert=str(tmp_path / "ca.pem")) as client:

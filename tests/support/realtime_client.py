@@ -48,6 +48,11 @@ class RealtimeClient:
         updated: dict[str, Any] = (await self.until("session.updated"))["session"]
         return updated
 
+    async def commit(self) -> dict[str, Any]:
+        """Commit what was sent, and return the event of its text."""
+        await self.send(f"{BUFFER}.commit")
+        return await self.until(f"{TEXT}.completed")
+
     async def next(self) -> dict[str, Any]:
         frame = await asyncio.wait_for(self.socket.receive(), PATIENCE_S)
         assert frame.type == aiohttp.WSMsgType.TEXT, frame

@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
 import numpy as np
 import pytest
 from audio_files import audio_file
+from http_answers import answer_to
+from live_updates import said, update
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from sockets import Socket, listening_to
@@ -15,8 +16,6 @@ from sockets import Socket, listening_to
 from conch.client.tensors import Request
 from conch.gateway.deepgram.parameters import FileParameters, LiveParameters, read
 from conch.gateway.deepgram.results import LiveResults, file_answer
-from conch.gateway.live_session import LiveUpdate
-from conch.gateway.session_stream import LiveSegment
 from conch.wire.errors import ComponentError
 from conch.wire.result import (
     Channel,
@@ -166,42 +165,16 @@ async def test_wishes_that_the_server_lacks_are_left_out(running: LoopGateway) -
 
 
 async def test_a_wrong_query_is_answered_in_deepgrams_shape(running: LoopGateway) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v1/listen?redact=pci") as answer,
-    ):
-        error = await answer.json()
-    assert (answer.status, error["err_code"]) == (400, "INVALID_VALUE")
+    status, headers, error = await answer_to("GET", f"{running.url}/v1/listen?redact=pci")
+    assert (status, error["err_code"]) == (400, "INVALID_VALUE")
     assert error["err_msg"] == "redact has no counterpart here: leave it out"
-    assert error["request_id"] == answer.headers["x-request-id"]
+    assert error["request_id"] == headers["x-request-id"]
 
 
 def live(query: str = "") -> LiveResults:
     pairs = [(name, value) for name, _, value in (part.partition("=") for part in query.split("&"))]
     asked = read(LiveParameters, [pair for pair in pairs if pair[0]])
     return LiveResults(asked, 1.0, "req_1", hashlib.sha256())
-
-
-def said(
-    index: int, end: float, endpoint: str = "silence", *, is_final: bool = True
-) -> LiveSegment:
-    words = (Word(f"Word{index}.", end - 0.5, end, 0.5),)
-    best = (Hypothesis(f"Word{index}.", 0.0, 0.0),)
-    segment = Segment(end - 0.5, end, best, words, index=index, endpoint=endpoint)
-    return LiveSegment(segment, is_final)
-
-
-def update(
-    audio_s: float,
-    *segments: LiveSegment,
-    index: int = 0,
-    spoken: OpenUtterance | None = None,
-    events: tuple[TurnEvent, ...] = (),
-) -> LiveUpdate:
-    transcript = Transcript((BEST,), (), audio_s, (), {}, is_final=False, turn_events=events)
-    return LiveUpdate(
-        audio_s=audio_s, utterance=spoken, index=index, segments=segments, transcript=transcript
-    )
 
 
 def texts(messages: Any) -> list[tuple[str, bool]]:
@@ -376,12 +349,8 @@ async def test_a_body_is_a_recording_and_raw_samples_get_a_header(
 ) -> None:
     running.gateway.servers = server = FileServer()  # type: ignore[assignment]
     audio = np.arange(100, dtype="<i2").tobytes()
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{running.url}/v1/listen?{query}", data=audio) as answer,
-    ):
-        body = await answer.json()
-        assert answer.status == 200, body
+    status, _, body = await answer_to("POST", f"{running.url}/v1/listen?{query}", data=audio)
+    assert status == 200, body
     assert body["metadata"]["sha256"] == hashlib.sha256(audio).hexdigest()
     assert (server.bytes[:4] == b"RIFF") == bool(head) and server.bytes.endswith(audio)
     assert server.asked.parameters.get("channels") == ("split" if "multi" in query else None)
@@ -404,9 +373,6 @@ async def test_a_body_is_a_recording_and_raw_samples_get_a_header(
 async def test_what_is_no_recording_is_refused(
     running: LoopGateway, settings: Any, status: int, said: str
 ) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{running.url}/v1/listen", **settings) as answer,
-    ):
-        assert answer.status == status
-        assert said in (await answer.json())["err_msg"]
+    answer = await answer_to("POST", f"{running.url}/v1/listen", **settings)
+    assert answer.status == status
+    assert said in answer.body["err_msg"]

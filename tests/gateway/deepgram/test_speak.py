@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import aiohttp
 import pytest
+from http_answers import answer_to
 from loop_gateway import LoopGateway, loop_gateway
 from plain_speaker import PlainSpeaker
 from sockets import SpeakingSocket, speaking
@@ -163,9 +163,6 @@ async def test_conchs_own_protocol_is_known_at_its_address_of_before(
 async def test_a_wrong_body_is_answered_in_deepgrams_shape(
     running: LoopGateway, body: Any, said: str
 ) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{running.url}/v1/speak", json=body) as answer,
-    ):
-        assert answer.status == 400
-        assert said in (await answer.json())["err_msg"]
+    answer = await answer_to("POST", f"{running.url}/v1/speak", json=body)
+    assert answer.status == 400
+    assert said in answer.body["err_msg"]

@@ -4,20 +4,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import aiohttp
 import pytest
+from http_answers import answer_to
+from live_updates import said, update
 from loop_gateway import LoopGateway
 from plain_live import spoken
 from sockets import listening_to
 
 from conch.gateway.deepgram.turns import TurnMessages
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.session_stream import LiveSegment
 from conch.session.resume_state import LOST
-from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent, Word
+from conch.wire.result import OpenUtterance, TurnEvent, Word
 
 RAW = "model=flux-general-en&encoding=linear16&sample_rate=16000"
-NOTHING = Hypothesis("", 0.0, 0.0)
 
 
 def flux(running: LoopGateway, query: str = "", *, has_model: bool = True) -> Any:
@@ -120,40 +119,9 @@ async def test_other_settings_need_another_session(running: LoopGateway) -> None
     ],
 )
 async def test_a_wrong_parameter_is_named(running: LoopGateway, query: str, message: str) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{running.url}/v2/listen?{RAW}{query}") as answer,
-    ):
-        error = await answer.json()
+    answer = await answer_to("GET", f"{running.url}/v2/listen?{RAW}{query}")
     assert answer.status == 400
-    assert re.search(message, error["err_msg"])
-
-
-def said(index: int, start: float, endpoint: str, *, is_final: bool = True) -> LiveSegment:
-    text = f"word{index}"
-    words = (Word(text, start, start + 0.5, 1.0),)
-    best = (Hypothesis(text, 0.0, 0.0),)
-    segment = Segment(start, start + 0.5, best, words, index=index, endpoint=endpoint)
-    return LiveSegment(segment, is_final)
-
-
-def update(
-    audio_s: float,
-    *segments: LiveSegment,
-    events: tuple[TurnEvent, ...] = (),
-    spoken: OpenUtterance | None = None,
-    index: int = 0,
-    finalized: bool = False,
-) -> LiveUpdate:
-    transcript = Transcript((NOTHING,), (), audio_s, (), {}, turn_events=events)
-    return LiveUpdate(
-        audio_s=audio_s,
-        utterance=spoken,
-        index=index,
-        segments=segments,
-        transcript=transcript,
-        finalized=finalized,
-    )
+    assert re.search(message, answer.body["err_msg"])
 
 
 def events(turns: TurnMessages, news: LiveUpdate) -> list[tuple[str, int, str]]:
@@ -162,21 +130,21 @@ def events(turns: TurnMessages, news: LiveUpdate) -> list[tuple[str, int, str]]:
 
 def test_a_turn_goes_on_where_its_length_ends_an_utterance() -> None:
     turns = TurnMessages("req_1", 1.0)
-    cut = update(30.0, said(0, 29.0, "length"), index=1)
+    cut = update(30.0, said(0, 29.5, "length"), index=1)
     assert events(turns, cut) == [("StartOfTurn", 0, "")]
     spoken = OpenUtterance(29.6, (Word("more", 29.6, 30.2, 1.0),))
     going_on = update(30.3, spoken=spoken, index=1)
     assert events(turns, going_on) == [("Update", 0, "word0 more")]
-    (end,) = turns.after(update(31.4, said(1, 29.8, "silence"), index=2))
+    (end,) = turns.after(update(31.4, said(1, 30.3), index=2))
     assert (*told(end), end["trigger"]) == ("EndOfTurn", 0, "word0 word1", "timeout")
     assert [word["word"] for word in end["words"]] == ["word0", "word1"]
-    again = update(32.0, said(1, 29.8, "silence"), index=2)
+    again = update(32.0, said(1, 30.3), index=2)
     assert events(turns, again) == [], "a second pass comes too late for its turn"
 
 
 def test_silence_after_an_utterance_that_was_cut_ends_the_turn() -> None:
     turns = TurnMessages("req_1", 1.0)
-    assert events(turns, update(30.0, said(0, 29.0, "length"), index=1))
+    assert events(turns, update(30.0, said(0, 29.5, "length"), index=1))
     assert events(turns, update(30.4, index=1)) == []
     assert events(turns, update(30.5, index=1)) == [("EndOfTurn", 0, "word0")]
     assert events(turns, update(39.0, index=1)) == []
@@ -185,19 +153,19 @@ def test_silence_after_an_utterance_that_was_cut_ends_the_turn() -> None:
 def test_a_lost_server_ends_no_turn() -> None:
     turns = TurnMessages("req_1", 1.0)
     more = OpenUtterance(1.0, (Word("three", 1.0, 1.4, 1.0),))
-    news = update(1.5, said(0, 0.4, LOST), spoken=more, index=1)
+    news = update(1.5, said(0, 0.9, LOST), spoken=more, index=1)
     assert events(turns, news) == [("StartOfTurn", 0, ""), ("Update", 0, "word0 three")]
-    end = update(2.9, said(1, 1.0, "silence"), index=2)
+    end = update(2.9, said(1, 1.5), index=2)
     assert events(turns, end) == [("EndOfTurn", 0, "word0 word1")]
 
 
 def test_words_that_another_server_hears_again_are_in_one_turn() -> None:
     turns = TurnMessages("req_1", 1.0)
-    first = update(2.0, said(0, 0.4, "silence", is_final=False), index=1)
+    first = update(2.0, said(0, 0.9, is_final=False), index=1)
     assert events(turns, first)[-1] == ("EndOfTurn", 0, "word0")
     again = OpenUtterance(0.5, (Word("word0", 0.45, 0.95, 1.0),))
     assert events(turns, update(2.5, spoken=again, index=1)) == []
-    assert events(turns, update(3.0, said(1, 0.4, "silence"), index=2)) == []
+    assert events(turns, update(3.0, said(1, 0.9), index=2)) == []
     other = OpenUtterance(0.5, (*again.words, Word("new", 3.0, 3.4, 1.0)))
     told_now = events(turns, update(3.5, spoken=other, index=2))
     assert told_now == [("StartOfTurn", 1, ""), ("Update", 1, "new")]
@@ -206,7 +174,7 @@ def test_words_that_another_server_hears_again_are_in_one_turn() -> None:
 def test_an_eager_end_has_the_text_of_an_utterance_that_ends_with_it() -> None:
     turns = TurnMessages("req_1", 1.0)
     began, probable = TurnEvent("speech_started", 0.4, 0), TurnEvent("eager_end", 0.9, 0, 0.97)
-    news = update(1.2, said(0, 0.4, "silence"), events=(began, probable), index=1)
+    news = update(1.2, said(0, 0.9), events=(began, probable), index=1)
     assert events(turns, news) == [
         ("StartOfTurn", 0, ""),
         ("EagerEndOfTurn", 0, "word0"),

@@ -7,31 +7,37 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import pytest
+from lone_gateway import address_of, lone_gateway
 from riva.client.proto import health_pb2, health_pb2_grpc, riva_asr_pb2, riva_tts_pb2
 
-from conch.gateway import GatewayConfig, GatewayService
-from conch.gateway.config import Times
+from conch.gateway.config import GatewayConfig, Times
 from conch.gateway.state import ARRIVING, MIN_READING, Gateway
 from conch.wire.errors import ConfigError, ServerError
+from conch.wire.hosts import host_port
 
-NOWHERE = ("grpc://127.0.0.1:1",)
 LOOPBACK = "127.0.0.1"
 
 
-def config(port: int = 0, host: str = LOOPBACK) -> GatewayConfig:
-    return GatewayConfig(servers=NOWHERE, port=0, riva=(host, port))
+@contextmanager
+def channel_to(**settings: Any) -> Iterator[grpc.Channel]:
+    """Yield a channel to a gateway with one place for a file and one for a text."""
+    with (
+        lone_gateway(riva=(LOOPBACK, 0), max_files=1, **settings) as service,
+        grpc.insecure_channel(host_port(*address_of(service, "Riva"))) as channel,
+    ):
+        yield channel
 
 
 def test_it_is_not_open_without_keys():
     with pytest.raises(ConfigError, match=r"listening on 0\.0\.0\.0 without keys"):
-        GatewayService(config(host="0.0.0.0"))
+        lone_gateway(riva=("0.0.0.0", 0))
 
 
 def test_one_port_is_taken_once():
-    with GatewayService(config()) as service:
-        port = int(service.other_urls["Riva"].rpartition(":")[2])
+    with lone_gateway(riva=(LOOPBACK, 0)) as service:
+        _, port = address_of(service, "Riva")
         with pytest.raises(ServerError, match=f"Riva's API cannot listen on {LOOPBACK}:{port}"):
-            GatewayService(config(port)).__enter__()
+            lone_gateway(riva=(LOOPBACK, port)).__enter__()
 
 
 @pytest.mark.server
@@ -39,11 +45,9 @@ def test_a_watch_tells_that_the_gateway_is_ready_and_that_it_stops(grpc_url: str
     serving, not_serving = (
         getattr(health_pb2.HealthCheckResponse, name) for name in ("SERVING", "NOT_SERVING")
     )
-    settings = GatewayConfig(servers=(grpc_url,), port=0, riva=(LOOPBACK, 0))
     with ExitStack() as stack:
-        service = stack.enter_context(GatewayService(settings))
-        target = service.other_urls["Riva"].removeprefix("grpc://")
-        with grpc.insecure_channel(target) as channel:
+        service = stack.enter_context(lone_gateway(servers=(grpc_url,), riva=(LOOPBACK, 0)))
+        with grpc.insecure_channel(host_port(*address_of(service, "Riva"))) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             watched = health.Watch(health_pb2.HealthCheckRequest(), timeout=60)
             assert serving in (answer.status for answer in watched)
@@ -52,29 +56,17 @@ def test_a_watch_tells_that_the_gateway_is_ready_and_that_it_stops(grpc_url: str
 
 
 def test_without_a_server_it_does_not_serve():
-    with GatewayService(config()) as service:
-        target = service.other_urls["Riva"].removeprefix("grpc://")
-        with grpc.insecure_channel(target) as channel:
-            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-            assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
-            unknown = channel.unary_unary("/nvidia.riva.nlp.RivaLanguageUnderstanding/Analyze")
-            with pytest.raises(grpc.RpcError) as raised:
-                unknown(b"")
-            assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    with channel_to() as channel:
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+        unknown = channel.unary_unary("/nvidia.riva.nlp.RivaLanguageUnderstanding/Analyze")
+        with pytest.raises(grpc.RpcError) as raised:
+            unknown(b"")
+        assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 RECOGNIZE = "/nvidia.riva.asr.RivaSpeechRecognition/Recognize"
 SYNTHESIZE = "/nvidia.riva.tts.RivaSpeechSynthesis/SynthesizeOnline"
-
-
-@contextmanager
-def channel_to(**settings: Any) -> Iterator[grpc.Channel]:
-    """Yield a channel to a gateway in front of nothing, with one place for a file and a text."""
-    config = GatewayConfig(servers=NOWHERE, port=0, riva=(LOOPBACK, 0), max_files=1, **settings)
-    with GatewayService(config) as service:
-        target = service.other_urls["Riva"].removeprefix("grpc://")
-        with grpc.insecure_channel(target) as channel:
-            yield channel
 
 
 def silent(stack: ExitStack, channel: grpc.Channel, path: str) -> grpc.Future:

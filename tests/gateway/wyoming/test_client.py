@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import soundfile
 from gateways import Gateway
+from lone_gateway import address_of, lone_gateway
 from recordings import Recording, wer
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk
 from wyoming.audio import AudioChunk, AudioFormat, AudioStart, AudioStop
 from wyoming.client import AsyncTcpClient
-from wyoming.error import Error
 from wyoming.event import Event
 from wyoming.info import Describe, Info
 from wyoming.ping import Ping, Pong
@@ -23,46 +23,28 @@ from wyoming.tts import (
     SynthesizeStop,
     SynthesizeVoice,
 )
+from wyoming_events import events_until, next_error
 
 from conch.client import Client
-from conch.gateway import GatewayConfig, GatewayService
 from conch.gateway.errors import ApiError
 from conch.gateway.wyoming.events import samples_of
 from conch.gateway.wyoming.recognition import parse_options
 from conch.wire.errors import ConfigError, OptionError
 
 TEXT = "Hello there. The kitchen light is on."
-NOWHERE = "grpc://127.0.0.1:1"
-
-
-def address_of(service: GatewayService) -> tuple[str, int]:
-    host, _, port = service.other_urls["wyoming"].removeprefix("tcp://").rpartition(":")
-    return host, int(port)
 
 
 @pytest.fixture(scope="module")
-def address(gateway: Gateway) -> Iterator[tuple[str, int]]:
-    config = GatewayConfig(servers=(gateway.grpc_url,), port=0, wyoming=("127.0.0.1", 0))
-    with GatewayService(config) as service:
-        yield address_of(service)
+def address(grpc_url: str) -> Iterator[tuple[str, int]]:
+    with lone_gateway(servers=(grpc_url,), wyoming=("127.0.0.1", 0)) as service:
+        yield address_of(service, "wyoming")
 
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[tuple[str, int]]:
     """Yield the address of a gateway without a server."""
-    config = GatewayConfig(servers=(NOWHERE,), port=0, wyoming=("127.0.0.1", 0))
-    with GatewayService(config) as service:
-        yield address_of(service)
-
-
-async def until(client: AsyncTcpClient, kind: str) -> list[Event]:
-    """Return the events up to one of a type."""
-    events = []
-    while (event := await client.read_event()) is not None:
-        events.append(event)
-        if event.type == kind:
-            return events
-    pytest.fail(f"the connection ended before {kind}: {events}")
+    with lone_gateway(wyoming=("127.0.0.1", 0)) as service:
+        yield address_of(service, "wyoming")
 
 
 async def say(client: AsyncTcpClient, item: Recording, asked: Transcribe) -> list[Event]:
@@ -74,7 +56,7 @@ async def say(client: AsyncTcpClient, item: Recording, asked: Transcribe) -> lis
         chunk = samples[first : first + 1024].tobytes()
         await client.write_event(AudioChunk(rate, 2, 1, chunk).event())
     await client.write_event(AudioStop().event())
-    return await until(client, "transcript-stop")
+    return await events_until(client, "transcript-stop")
 
 
 @pytest.mark.server
@@ -82,11 +64,8 @@ async def test_a_command_becomes_text(address: tuple[str, int], speech: Recordin
     async with AsyncTcpClient(*address, read_timeout=60) as client:
         for _ in range(2):  # a connection may have several
             events = await say(client, speech, Transcribe(language="en"))
-            types = [event.type for event in events]
-            assert types[0] == "transcript-start" and types[-2:] == [
-                "transcript",
-                "transcript-stop",
-            ]
+            first, *_, last, end = (event.type for event in events)
+            assert (first, last, end) == ("transcript-start", "transcript", "transcript-stop")
             whole = Transcript.from_event(events[-2])
             chunks = [TranscriptChunk.from_event(event).text for event in events[1:-2]]
             assert "".join(chunks) == whole.text
@@ -101,14 +80,14 @@ async def test_a_text_is_spoken_whole_and_in_pieces(
     async with AsyncTcpClient(*address, read_timeout=60) as client:
         voice = SynthesizeVoice(name="hibari")
         await client.write_event(Synthesize(TEXT, voice).event())
-        whole = await until(client, "audio-stop")
+        whole = await events_until(client, "audio-stop")
         await client.write_event(SynthesizeStart(voice).event())
         for piece in ("Hello ", "there. The kit", "chen light is on."):
             await client.write_event(SynthesizeChunk(piece).event())
         # For servers that take no pieces; it is not spoken twice.
         await client.write_event(Synthesize(TEXT, voice).event())
         await client.write_event(SynthesizeStop().event())
-        pieces = await until(client, "synthesize-stopped")
+        pieces = await events_until(client, "synthesize-stopped")
         assert pieces[-2].type == "audio-stop"
     audio = audio_of(whole)
     assert len(audio) == len(audio_of(pieces[:-1])) > 2 * 24_000
@@ -131,7 +110,7 @@ async def test_it_describes_itself_and_errors_leave_the_connection_open(
 ) -> None:
     async with AsyncTcpClient(*address, read_timeout=60) as client:
         await client.write_event(Describe().event())
-        info = Info.from_event((await until(client, "info"))[-1])
+        info = Info.from_event((await events_until(client, "info"))[-1])
         assert info.asr[0].models[0].languages == ["en"]
         assert info.asr[0].supports_transcript_streaming
         assert info.tts[0].voices[0].name == "hibari"
@@ -141,15 +120,15 @@ async def test_it_describes_itself_and_errors_leave_the_connection_open(
             (AudioStart(rate=7, width=2, channels=1), "rate takes 4000 to 192000 Hz; sent: 7"),
         ):
             await client.write_event(wrong.event())
-            assert said in Error.from_event((await until(client, "error"))[-1]).text
+            assert said in (await next_error(client)).text
         await client.write_event(Transcribe(name="nobody").event())
         await client.write_event(AudioStart(rate=16_000, width=2, channels=1).event())
-        assert "no model 'nobody'" in Error.from_event((await until(client, "error"))[-1]).text
+        assert "no model 'nobody'" in (await next_error(client)).text
         # What follows is thrown away up to its end.
         await client.write_event(AudioChunk(16_000, 2, 1, bytes(320)).event())
         await client.write_event(AudioStop().event())
         await client.write_event(Ping("still here").event())
-        assert Pong.from_event((await until(client, "pong"))[-1]).text == "still here"
+        assert Pong.from_event((await events_until(client, "pong"))[-1]).text == "still here"
         events = await say(client, speech, Transcribe())
         assert Transcript.from_event(events[-2]).text
 
@@ -173,9 +152,7 @@ def test_what_is_no_event_ends_the_connection_with_an_error(
 ) -> None:
     with socket.create_connection(alone, timeout=20) as line:
         line.sendall(sent)
-        answer = b""
-        while piece := line.recv(65_536):
-            answer += piece
+        answer = line.makefile("rb").read()
     assert b'"error"' in answer and said in answer
 
 
@@ -185,19 +162,18 @@ async def test_without_a_server_a_command_is_refused_and_the_next_one_too(
     async with AsyncTcpClient(*alone, read_timeout=60) as client:
         for _ in range(2):
             await client.write_event(AudioStart(rate=16_000, width=2, channels=1).event())
-            error = Error.from_event((await until(client, "error"))[-1])
-            assert error.code == "no_server"
+            assert (await next_error(client)).code == "no_server"
             await client.write_event(AudioStop().event())
         await client.write_event(Event("audio-start", {"rate": 16_000}))
-        assert "lacks 'width'" in Error.from_event((await until(client, "error"))[-1]).text
+        assert "lacks 'width'" in (await next_error(client)).text
         await client.write_event(Describe().event())
-        assert Info.from_event((await until(client, "info"))[-1]).tts == []
+        assert Info.from_event((await events_until(client, "info"))[-1]).tts == []
 
 
 def test_beyond_this_machine_it_has_to_be_opened() -> None:
     with pytest.raises(ConfigError, match=r"Wyoming on 0.0.0.0 would serve everybody .* --open"):
-        GatewayService(GatewayConfig(wyoming=("0.0.0.0", 10_300)))
-    GatewayService(GatewayConfig(wyoming=("0.0.0.0", 10_300), is_open=True))
+        lone_gateway(wyoming=("0.0.0.0", 10_300))
+    lone_gateway(wyoming=("0.0.0.0", 10_300), is_open=True)
 
 
 @pytest.mark.parametrize(("width", "channels"), [(1, 1), (2, 1), (2, 2), (4, 1), (4, 3)])

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import aiohttp
+import pytest
 from loop_gateway import loop_gateway
 from plain_gateway import SAID
 from transcripts import spoken
@@ -67,6 +68,12 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[dict[str, Any]]:
     return [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
 
 
+@pytest.fixture
+def headers_leave_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch.gateway.transcriptions.HEADERS_S", 0.1)
+
+
+@pytest.mark.usefixtures("headers_leave_soon")
 async def test_the_headers_leave_before_the_first_segment_is_known() -> None:
     server = HeldServer()
     async with posted(server) as answer:
@@ -76,6 +83,7 @@ async def test_the_headers_leave_before_the_first_segment_is_known() -> None:
         assert last == {"type": "transcript.text.done", "text": ""}
 
 
+@pytest.mark.usefixtures("headers_leave_soon")
 async def test_lines_keep_the_connection_open_before_the_first_segment() -> None:
     server = HeldServer()
     async with posted(server, times=Times(comment_s=0.1)) as answer:
@@ -91,6 +99,7 @@ async def test_an_error_that_is_known_at_once_has_its_status() -> None:
         assert (await answer.json())["error"]["param"] == "beam_size"
 
 
+@pytest.mark.usefixtures("headers_leave_soon")
 async def test_an_error_after_the_headers_is_an_event() -> None:
     server = HeldServer(ComponentError("vad: out of order"))
     async with posted(server) as answer:
@@ -101,6 +110,7 @@ async def test_an_error_after_the_headers_is_an_event() -> None:
         assert "out of order" in event["error"]["message"]
 
 
+@pytest.mark.usefixtures("headers_leave_soon")
 async def test_another_server_may_answer_after_the_headers() -> None:
     server = HeldServer(ServerError("lost"))
     async with posted(server) as answer:

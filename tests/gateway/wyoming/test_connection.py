@@ -13,10 +13,9 @@ from plain_live import RATE, PlainLiveClient, spoken
 from wyoming.asr import Transcript
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.client import AsyncTcpClient
-from wyoming.error import Error
-from wyoming.event import Event
 from wyoming.ping import Ping
 from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop
+from wyoming_events import events_until, next_error
 
 from conch.gateway.config import Times
 from conch.gateway.doors import WYOMING_LISTEN
@@ -53,21 +52,8 @@ async def send(line: AsyncTcpClient, *numbers: int) -> None:
         await line.write_event(AudioChunk(RATE, 2, 1, spoken(number, 1.0).tobytes()).event())
 
 
-async def until_event(line: AsyncTcpClient, kind: str) -> list[Event]:
-    events = []
-    while (event := await line.read_event()) is not None:
-        events.append(event)
-        if event.type == kind:
-            return events
-    pytest.fail(f"the connection ended before {kind}: {events}")
-
-
 async def text(line: AsyncTcpClient) -> str:
-    return str(Transcript.from_event((await until_event(line, "transcript"))[-1]).text)
-
-
-async def error(line: AsyncTcpClient) -> Error:
-    return Error.from_event((await until_event(line, "error"))[-1])
+    return str(Transcript.from_event((await events_until(line, "transcript"))[-1]).text)
 
 
 async def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> None:
@@ -103,10 +89,10 @@ async def test_who_begins_and_falls_silent_is_answered_and_keeps_nothing(kind: s
             assert await text(line) == "ONE"
         else:
             await line.write_event(SynthesizeStart().event())
-        result = await error(line)
+        result = await next_error(line)
         assert (result.code, result.text) == ("timeout", "no event has come for 0.3 s; begin again")
         await line.write_event(Ping("there?").event())
-        await until_event(line, "pong")
+        await events_until(line, "pong")
         assert not running.client.open
 
 
@@ -130,11 +116,11 @@ async def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> 
             running.gateway.draining.set()
         assert await text(line) == "ONE"
         if not stops:
-            assert "has lasted 0.5 s" in str((await error(line)).text)
+            assert "has lasted 0.5 s" in (await next_error(line)).text
         await send(line, 2)  # thrown away, up to its end
         await line.write_event(AudioStop().event())
         await line.write_event(Ping("there?").event())
-        types = [event.type for event in await until_event(line, "pong")]
+        types = [event.type for event in await events_until(line, "pong")]
         assert "transcript" not in types
 
 
@@ -199,8 +185,8 @@ async def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
             assert line._writer is not None
             head = {"type": kind, "data": data, "payload_length": len(payload)}
             line._writer.write(json.dumps(head).encode() + b"\n" + payload)
-            result = await error(line)
-            assert said in str(result.text)
+            result = await next_error(line)
+            assert said in result.text
             assert result.code is not None and result.code.startswith("invalid")
             await line.write_event(AudioStop().event())
             await line.write_event(START)
@@ -216,20 +202,20 @@ async def test_a_wrong_chunk_comes_after_the_text_of_those_before(line: AsyncTcp
     await send(line, 1)
     await line.write_event(AudioChunk(8_000, 2, 1, bytes(320)).event())
     assert await text(line) == "ONE"
-    assert "rate stays as it was, 16000; sent: 8000" in str((await error(line)).text)
+    assert "rate stays as it was, 16000; sent: 8000" in (await next_error(line)).text
 
 
 async def test_a_container_is_not_heard_as_samples(line: AsyncTcpClient) -> None:
     await line.write_event(START)
     await line.write_event(AudioChunk(RATE, 2, 1, b"OggS\0\2" + bytes(320)).event())
-    assert "begins like a container (ogg)" in str((await error(line)).text)
+    assert "begins like a container (ogg)" in (await next_error(line)).text
 
 
 async def test_a_wrong_text_leaves_a_command_as_it_is(line: AsyncTcpClient) -> None:
     await line.write_event(START)
     await send(line, 1)
     await line.write_event(Synthesize("a", voice=None, text_format="ssml").event())
-    assert "text_format" in str((await error(line)).text)
+    assert "text_format" in (await next_error(line)).text
     await line.write_event(AudioStop().event())
     assert await text(line) == "ONE"
 
@@ -239,9 +225,9 @@ async def test_a_text_in_pieces_ends_with_its_client() -> None:
         await line.write_event(SynthesizeStart().event())
         await line.write_event(SynthesizeChunk("Hello.").event())
         await line.write_event(SynthesizeStart().event())
-        assert "comes once" in str((await error(line)).text)
+        assert "comes once" in (await next_error(line)).text
         await line.write_event(SynthesizeChunk("Hello.").event())
         await line.write_event(SynthesizeStop().event())
         await line.write_event(SynthesizeStart().event())
         await line.write_event(SynthesizeStop().event())
-        await until_event(line, "synthesize-stopped")
+        await events_until(line, "synthesize-stopped")
