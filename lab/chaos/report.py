@@ -17,7 +17,7 @@ MOST_SHOWN = 40
 
 
 def markdown(report: ChaosReport) -> str:
-    return _document(report, _phases(report), _strikes(report), _holdings(report))
+    return _document(report, _phases(report), _ways(report), _holdings(report))
 
 
 def digest(report: ChaosReport) -> str:
@@ -79,20 +79,6 @@ def _phases(report: ChaosReport) -> str:
     return table([*header, "median s", "took s"], rows)
 
 
-def _strikes(report: ChaosReport) -> str:
-    if not report.strikes:
-        return ""
-    ways = list(dict.fromkeys(item.how for item in report.strikes))
-    victims = list(dict.fromkeys(item.victim for item in report.strikes))
-    by_process = {(item.victim, item.how): item for item in report.strikes}
-    header = ["process", *(name for how in ways for name in (f"{how}: s without service", "lost"))]
-    rows = [
-        [victim, *(cell for how in ways for cell in _strike(by_process.get((victim, how))))]
-        for victim in victims
-    ]
-    return table(header, rows)
-
-
 def _ways(report: ChaosReport) -> str:
     if not report.strikes:
         return ""
@@ -118,28 +104,17 @@ def _ways(report: ChaosReport) -> str:
     return table(header, rows)
 
 
-def _strike(item: Strike | None) -> tuple[str, str]:
-    if item is None:
-        return "-", "-"
-    return (
-        number(item.without_service_s) if item.is_healed else "restart",
-        f"{item.lost} of {item.requests}",
-    )
-
-
 def _holdings(report: ChaosReport) -> str:
     before, after = report.before, report.after
     if before is None or after is None:
         return ""
-    rows = []
-    for name, one, other in (
-        ("live streams", before.streams, after.streams),
-        ("processes", sum(before.processes.values()), sum(after.processes.values())),
-        ("descriptors", sum(before.descriptors.values()), sum(after.descriptors.values())),
-        ("threads", sum(before.threads.values()), sum(after.threads.values())),
-        ("segments of shared memory", before.segments, after.segments),
-    ):
-        rows.append([name, str(one), str(other)])
+    counts = {
+        "live streams": (before.streams, after.streams),
+        "segments of shared memory": (before.segments, after.segments),
+    }
+    for what in ("processes", "descriptors", "threads"):
+        counts[what] = (sum(getattr(before, what).values()), sum(getattr(after, what).values()))
+    rows = [[name, *map(str, pair)] for name, pair in counts.items()]
     rows.append(
         ["seconds from SIGTERM to the end, three live streams open", "", number(report.stop_s)]
     )
