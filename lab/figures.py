@@ -11,13 +11,12 @@ from conch.scoring.error_rates import (
     ENGLISH_WORDS,
     Accuracy,
     Scoring,
-    WordErrors,
     accuracy,
     language_of_texts,
 )
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Transcript
-from lab.alignment import Alignment, DeletedRun, align, reference_words
+from lab.alignment import DeletedWords, align, reference_words
 from lab.baselines import faster_whisper, sherpa_onnx_moonshine
 from lab.baselines.one_process import BaselineRun
 from lab.parts import parts_of
@@ -32,21 +31,6 @@ class Spoken:
     text: str
     scoring: Scoring = ENGLISH_WORDS
     """How the text is compared with the reference."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedWords:
-    """A run of words that a text lacks."""
-
-    path: str
-    start: float
-    """Seconds of the recording."""
-    end: float
-    words: str
-    first_word: int
-    """Index in the recording's reference, from 0."""
-    end_word: int
-    """One past the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,35 +160,13 @@ def judged(spoken: Sequence[Spoken]) -> Judged:
 
     Each part of a joined recording is normalised alone.
     """
-    aligned = [(item.utterance, _aligned(item)) for item in spoken]
-    return Judged(
-        accuracy=accuracy(
-            [(utterance.source, alignment.errors) for utterance, alignment in aligned]
-        ),
-        deleted_runs=[
-            _deleted_words(utterance, run)
-            for utterance, alignment in aligned
-            for run in alignment.deleted_runs
-        ],
-    )
-
-
-def _aligned(spoken: Spoken) -> Alignment:
-    """Align a text with its reference, of which the normaliser may leave nothing."""
-    scoring = spoken.scoring
-    words = reference_words(parts_of(spoken.utterance, spoken.duration_s), scoring)
-    return align(words, spoken.text, scoring) if words else Alignment(WordErrors(scoring=scoring))
-
-
-def _deleted_words(utterance: ManifestEntry, run: DeletedRun) -> DeletedWords:
-    return DeletedWords(
-        path=str(utterance.path),
-        start=round(run.start_s, 2),
-        end=round(run.end_s, 2),
-        words=run.text,
-        first_word=run.first_word,
-        end_word=run.first_word + len(run.words),
-    )
+    errors, deleted_runs = [], list[DeletedWords]()
+    for item in spoken:
+        words = reference_words(parts_of(item.utterance, item.duration_s), item.scoring)
+        counts, deleted = align(item.utterance.path, words, item.text, item.scoring)
+        errors.append((item.utterance.source, counts))
+        deleted_runs += deleted
+    return Judged(accuracy=accuracy(errors), deleted_runs=deleted_runs)
 
 
 def _overlap(run: DeletedWords, other: DeletedWords) -> bool:

@@ -1,6 +1,6 @@
 """Measure word confidences: do they separate right words from wrong ones, and are they calibrated?
 
-    python -m lab.training.word_confidence path/to/manifest.tsv --split dev --accuracy fast,best
+    python -m lab.training.word_confidence --manifest speech/manifest.tsv --accuracy fast,best
 
 For each preset: the share of right words, the area under the ROC curve (0.5 is guessing, 1 is
 perfect), and the expected calibration error in 15 bins (Guo et al., 2017,
@@ -9,7 +9,6 @@ https://arxiv.org/abs/1706.04599). With --fit it also prints the coefficients of
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import jiwer
 import numpy as np
@@ -17,16 +16,17 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import rankdata
 
+from conch.bench.samples import Choice
+from conch.cli.bench import settings_of
 from conch.cli.server import server_url
 from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, agreements, log_odds
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import ManifestEntry, read_manifest, select
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Segment, Transcript
 from lab.arguments import script_parser
 from lab.served import answers, files
 
 FLAGS = """
---split SPLIT=dev          rows of the manifest to use
 --decoder NAME=attention   whose words to judge
 --accuracy PRESET[,PRESET…]=fast,balanced,best  presets
 --fit                      also fit the coefficients to each rescored preset
@@ -38,12 +38,10 @@ BINS = 15
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS)
-    parser.add_argument("manifest", type=Path, help="as for conch bench offline")
+    parser = script_parser(__doc__, FLAGS, takes_manifest=True)
+    parser.set_defaults(split="dev")
     args = parser.parse_args()
-    utterances = [
-        item for item in select(read_manifest(args.manifest), split=args.split) if item.text
-    ]
+    utterances = [item for item in settings_of(Choice, args).utterances() if item.text]
     sent = files([item.path for item in utterances])
     with server_url(args.url, [{"decoder": args.decoder, "accuracy": "best"}]) as url:
         for preset in args.accuracy.split(","):

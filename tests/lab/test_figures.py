@@ -9,11 +9,11 @@ from conch.bench.samples import Sample
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Hypothesis, Transcript
+from lab.alignment import DeletedWords
 from lab.baselines.faster_whisper import Options
 from lab.baselines.one_process import BaselineRun
 from lab.figures import (
     BaselineFigures,
-    DeletedWords,
     Judged,
     Scored,
     Spoken,

@@ -4,8 +4,9 @@ from reports import DELETED, LATENCY, accuracy, header, offline_run
 
 from conch.bench.offline import OfflineRun
 from conch.wire.options import RecognitionOptions
+from lab.alignment import DeletedWords
 from lab.baselines.faster_whisper import Options
-from lab.figures import BaselineFigures, DeletedWords, Judged, JudgedRun, Scored, Versus
+from lab.figures import BaselineFigures, Judged, JudgedRun, Scored, Versus
 from lab.offline.benchmark import ComparedRun, OfflineComparison
 from lab.offline.report import markdown
 from lab.recordings.joined import Joining
