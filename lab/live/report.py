@@ -41,11 +41,6 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
         "streams: what a viewer sees",
         f"{rate} % after 1 s",
         "after 2 s",
-        "firm after ms, mean",
-        "p50",
-        "p95",
-        "words revised %",
-        "firm words revised %",
         "endpoint to second pass p50 ms",
         "p95",
     ]
@@ -54,11 +49,6 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
             str(item.streams),
             percent(item.screen_wer_1s),
             percent(item.screen_wer_2s),
-            number(item.firm_lag_ms.mean, 0),
-            number(item.firm_lag_ms.p50, 0),
-            number(item.firm_lag_ms.p95, 0),
-            percent(item.revised_share),
-            percent(item.firm_revised_share),
             number(item.after_endpoint_ms.p50, 0),
             number(item.after_endpoint_ms.p95, 0),
         ]
