@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from conch.bench.figures import Latency, latency_ms, rtfx
+from conch.bench.figures import Latency, RunFigures, latency_ms, rtfx
 from conch.bench.header import Flat
 from conch.bench.load import LoadResult
 from conch.bench.offline import Measured, OfflineRun
@@ -34,37 +34,21 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    accuracy: Flat[Accuracy]
-    deleted_runs: Sequence[DeletedWords]
-    """Runs of three or more words, in order of time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
-    rtfx: float | None
-    judged: Flat[Judged]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
     """A run of `conch bench offline` with its deleted words."""
 
     run: Flat[OfflineRun]
     deleted_runs: Sequence[DeletedWords]
-
-    @property
-    def scored(self) -> Scored:
-        figures = self.run.figures
-        judged = Judged(accuracy=figures.accuracy, deleted_runs=self.deleted_runs)
-        return Scored(rtfx=figures.rtfx, judged=judged)
+    """Runs of three or more words, in order of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFigures:
     """The figures of a run that apply to a baseline."""
 
-    scored: Flat[Scored]
+    rtfx: float | None
+    accuracy: Flat[Accuracy]
+    deleted_runs: Sequence[DeletedWords]
     latency_ms: Latency
     audio_s: float
     wall_s: float
@@ -82,16 +66,14 @@ class Versus:
     wer_difference: float | None
     """Of the word error rates, or of those in characters where no words count: a fraction; above 0
     is worse than the baseline."""
-    deleted_runs_alone: Sequence[DeletedWords]
-    """Runs of which the baseline has deleted no word."""
 
 
 def judged_run(measured: Measured) -> JudgedRun:
     """Return the figures of a load; each part of a joined recording is normalised alone."""
     run = measured.run()
-    result = judged(answered(measured))
-    figures = replace(run.figures, accuracy=result.accuracy)
-    return JudgedRun(run=replace(run, figures=figures), deleted_runs=result.deleted_runs)
+    found, deleted_runs = judged(answered(measured))
+    figures = replace(run.figures, accuracy=found)
+    return JudgedRun(run=replace(run, figures=figures), deleted_runs=deleted_runs)
 
 
 def answered(measured: Measured) -> list[Spoken]:
@@ -127,9 +109,11 @@ def baseline_figures(
     scorings: Sequence[Scoring],
 ) -> BaselineFigures:
     columns = (utterances, durations_s, run.texts, scorings)
-    spoken = [Spoken(*item) for item in zip(*columns, strict=True)]
+    found, deleted_runs = judged([Spoken(*item) for item in zip(*columns, strict=True)])
     return BaselineFigures(
-        scored=Scored(rtfx=rtfx(run.audio_s, run.wall_s), judged=judged(spoken)),
+        rtfx=rtfx(run.audio_s, run.wall_s),
+        accuracy=found,
+        deleted_runs=deleted_runs,
         latency_ms=latency_ms(run.latencies_s),
         audio_s=round(run.audio_s, 3),
         wall_s=round(run.wall_s, 3),
@@ -140,22 +124,16 @@ def baseline_figures(
     )
 
 
-def versus(run: Scored, baseline: Scored) -> Versus:
-    ours, theirs = run.judged, baseline.judged
+def versus(run: RunFigures | BaselineFigures, baseline: BaselineFigures) -> Versus:
     ratio = run.rtfx / baseline.rtfx if run.rtfx is not None and baseline.rtfx else None
-    wer, other_wer = ours.accuracy.error_rate, theirs.accuracy.error_rate
+    wer, other_wer = run.accuracy.error_rate, baseline.accuracy.error_rate
     return Versus(
         rtfx_ratio=None if ratio is None else round(ratio, 4),
         wer_difference=None if wer is None or other_wer is None else round(wer - other_wer, 6),
-        deleted_runs_alone=[
-            deleted
-            for deleted in ours.deleted_runs
-            if not any(_overlap(deleted, other) for other in theirs.deleted_runs)
-        ],
     )
 
 
-def judged(spoken: Sequence[Spoken]) -> Judged:
+def judged(spoken: Sequence[Spoken]) -> tuple[Accuracy, list[DeletedWords]]:
     """Return the errors of texts, and every run of at least `MIN_RUN` deleted words.
 
     Each part of a joined recording is normalised alone.
@@ -166,12 +144,4 @@ def judged(spoken: Sequence[Spoken]) -> Judged:
         counts, deleted = align(item.utterance.path, words, item.text, item.scoring)
         errors.append((item.utterance.source, counts))
         deleted_runs += deleted
-    return Judged(accuracy=accuracy(errors), deleted_runs=deleted_runs)
-
-
-def _overlap(run: DeletedWords, other: DeletedWords) -> bool:
-    return (
-        run.path == other.path
-        and run.first_word < other.end_word
-        and other.first_word < run.end_word
-    )
+    return accuracy(errors), deleted_runs

@@ -102,7 +102,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
     compared = [
         ComparedRun(
             judged=run,
-            versus={name: versus(run.scored, other.scored) for name, other in baselines.items()},
+            versus={name: versus(run.run.figures, other) for name, other in baselines.items()},
         )
         for run in runs
     ]

@@ -7,8 +7,8 @@ from conch.bench.header import origin
 from conch.bench.load import Offer
 from conch.bench.offline import columns_of, comparison, run_cells, scoring_line
 from conch.scoring.error_rates import NOTHING, Accuracy, number, percent, table
-from lab.alignment import MIN_RUN
-from lab.figures import BaselineFigures, Judged, JudgedRun
+from lab.alignment import MIN_RUN, DeletedWords
+from lab.figures import BaselineFigures, JudgedRun
 from lab.offline.benchmark import ComparedRun, OfflineComparison
 from lab.recordings.joined import Joining
 
@@ -48,8 +48,8 @@ def _baseline_cells(name: str, figures: BaselineFigures) -> list[str]:
     return [
         name,
         ONE_CLIENT,
-        number(figures.scored.rtfx),
-        percent(figures.scored.judged.accuracy.error_rate),
+        number(figures.rtfx),
+        percent(figures.accuracy.error_rate),
         *(number(value, 0) for value in figures.latency_ms.percentiles),
         number(figures.peak_memory_mb, 0),
     ]
@@ -66,42 +66,35 @@ def _versus(run: ComparedRun, names: Sequence[str]) -> list[str]:
 def _word_errors(report: OfflineComparison) -> str:
     if all(item.judged.run.figures.accuracy.wer is None for item in report.runs):
         return ""
-    names = list(report.baselines)
     header = ["word errors", "load", *ERROR_COLUMNS, f"deleted runs of {MIN_RUN}+"]
-    header += [f"of which {name} has none" for name in names]
     rows = [
         [
             "conch",
             item.judged.run.title,
-            *_judged_cells(item.judged.scored.judged),
-            *(str(len(item.versus[name].deleted_runs_alone)) for name in names),
+            *_error_cells(item.judged.run.figures.accuracy, item.judged.deleted_runs),
         ]
         for item in report.runs
     ]
     for name, figures in report.baselines.items():
-        cells = _judged_cells(figures.scored.judged)
-        rows.append([name, ONE_CLIENT, *cells, *[NOTHING] * len(names)])
+        rows.append([name, ONE_CLIENT, *_error_cells(figures.accuracy, figures.deleted_runs)])
     return table(header, rows)
 
 
-def _judged_cells(judged: Judged) -> list[str]:
-    return [*_error_cells(judged.accuracy), str(len(judged.deleted_runs))]
-
-
-def _error_cells(accuracy: Accuracy) -> list[str]:
+def _error_cells(accuracy: Accuracy, deleted_runs: Sequence[DeletedWords]) -> list[str]:
     words = accuracy.reference_words
     counts = (accuracy.substitutions, accuracy.deletions, accuracy.insertions)
     return [
         *map(str, (words, *counts)),
         percent(accuracy.wer),
         *(percent(count / words if words else None) for count in counts),
+        str(len(deleted_runs)),
     ]
 
 
 def _deleted_runs(report: OfflineComparison) -> str:
     first: JudgedRun = report.first.judged
     systems = {"conch": first.deleted_runs}
-    systems |= {name: item.scored.judged.deleted_runs for name, item in report.baselines.items()}
+    systems |= {name: item.deleted_runs for name, item in report.baselines.items()}
     rows = [
         [
             Path(deleted.path).name,
