@@ -1,7 +1,7 @@
 """Word errors, runs of deleted words, and how a run compares with a baseline."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from conch.bench.figures import Latency, RunFigures, latency_ms, rtfx
 from conch.bench.header import Flat
@@ -34,12 +34,24 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Versus:
+    """A run compared with a baseline; None if one of the two has no figure."""
+
+    rtfx_ratio: float | None
+    wer_difference: float | None
+    """Of the word error rates, or of those in characters where no words count: a fraction; above 0
+    is worse than the baseline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
     """A run of `conch bench offline` with its deleted words."""
 
     run: Flat[OfflineRun]
     deleted_runs: Sequence[DeletedWords]
     """Runs of three or more words, in order of time."""
+    versus: Mapping[str, Versus] = field(default_factory=dict)
+    """By the name of a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +68,6 @@ class BaselineFigures:
     cpu_s_per_audio_s: float
     peak_memory_mb: float
     options: Options
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versus:
-    """A run compared with a baseline; None if one of the two has no figure."""
-
-    rtfx_ratio: float | None
-    wer_difference: float | None
-    """Of the word error rates, or of those in characters where no words count: a fraction; above 0
-    is worse than the baseline."""
 
 
 def judged_run(measured: Measured) -> JudgedRun:

@@ -10,6 +10,7 @@ from conch.scoring.error_rates import number, table
 from lab.chaos.answers import OUTCOMES
 from lab.chaos.campaign import ChaosReport
 from lab.chaos.strikes import Strike
+from lab.markdown import page, table_of
 
 MARKED = re.compile(r"(<!-- chaos -->\n).*?(<!-- /chaos -->)", flags=re.S)
 MOST_SHOWN = 40
@@ -26,15 +27,14 @@ def digest(report: ChaosReport) -> str:
 
 
 def _document(report: ChaosReport, *tables: str) -> str:
-    parts = [
-        f"`{report.header.command}`",
+    return page(
+        report.header,
         _verdict(report),
         *tables,
         _failures(report),
         _left_out(report),
         f"{report.took_s / 60:.1f} minutes; {machine_line(report.header)}",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    )
 
 
 def with_report(text: str, report: ChaosReport) -> str:
@@ -61,22 +61,20 @@ def _verdict(report: ChaosReport) -> str:
 
 
 def _phases(report: ChaosReport) -> str:
-    header = ["through", "sent", *OUTCOMES, "did not hold", "honest", "busy", "wrong"]
-    rows = [
-        [
-            row.phase,
-            str(row.sent),
-            *(str(row.outcomes.get(name, 0)) for name in OUTCOMES),
-            str(row.faults),
-            str(row.honest),
-            str(row.honest_busy),
-            str(row.honest_wrong),
-            number(row.honest_median_s, 2),
-            number(row.took_s, 0),
-        ]
-        for row in report.phases
-    ]
-    return table([*header, "median s", "took s"], rows)
+    return table_of(
+        report.phases,
+        (
+            ("through", lambda row: row.phase),
+            ("sent", lambda row: row.sent),
+            *((name, lambda row, name=name: row.outcomes.get(name, 0)) for name in OUTCOMES),
+            ("did not hold", lambda row: row.faults),
+            ("honest", lambda row: row.honest),
+            ("busy", lambda row: row.honest_busy),
+            ("wrong", lambda row: row.honest_wrong),
+            ("median s", lambda row: number(row.honest_median_s, 2)),
+            ("took s", lambda row: number(row.took_s, 0)),
+        ),
+    )
 
 
 def _ways(report: ChaosReport) -> str:

@@ -13,9 +13,10 @@ from conch.bench.servers import triton_version
 from conch.bench.speakers import NO_ERRORS, SpeakerErrors, errors
 from conch.cli.server import server_url
 from conch.scoring import COMPARING, require
-from conch.scoring.error_rates import number, percent, table
+from conch.scoring.error_rates import number, percent
 from conch.wire.result import Transcript, Turn
 from lab.command import lab_header
+from lab.markdown import page, table_of
 from lab.served import answers
 from lab.speakers.conversations import (
     CONDITIONS,
@@ -140,25 +141,26 @@ def figures(
 
 
 def markdown(report: SpeakersReport) -> str:
-    columns = ["condition", "speakers", "DER %", "missed", "false", "confused", "number right"]
-    rows = [
-        [
-            item.condition,
-            str(item.speakers),
-            *map(percent, (item.der, *item.errors.shares)),
-            f"{item.right} of {item.conversations}",
-            percent(item.overlap),
-            number(item.cpu_s_per_audio_s, 3),
-        ]
-        for item in report.runs
-    ]
+    shares = ("missed", "false", "confused")
+    shown = table_of(
+        report.runs,
+        (
+            ("condition", lambda item: item.condition),
+            ("speakers", lambda item: item.speakers),
+            ("DER %", lambda item: percent(item.der)),
+            *(
+                (name, lambda item, place=place: percent(item.errors.shares[place]))
+                for place, name in enumerate(shares)
+            ),
+            ("number right", lambda item: f"{item.right} of {item.conversations}"),
+            ("overlap %", lambda item: percent(item.overlap)),
+            ("CPU s per audio s", lambda item: number(item.cpu_s_per_audio_s, 3)),
+        ),
+    )
     said = (
         "DER without a collar, overlapping speech counts, pauses of half a second do not; CPU of "
         "the labels, of all processes of the server"
     )
     count = sum(item.conversations for item in report.runs)
-    return (
-        f"`{report.header.command}`\n\n"
-        f"{table([*columns, 'overlap %', 'CPU s per audio s'], rows)}\n"
-        f"{said}; {origin(report.header, f'{count} conversations', report.audio_s)}\n"
-    )
+    where = origin(report.header, f"{count} conversations", report.audio_s)
+    return page(report.header, f"{shown}\n{said}; {where}")

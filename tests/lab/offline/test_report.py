@@ -7,7 +7,7 @@ from conch.wire.options import RecognitionOptions
 from lab.alignment import DeletedWords
 from lab.baselines.faster_whisper import Options
 from lab.figures import BaselineFigures, JudgedRun, Versus
-from lab.offline.benchmark import ComparedRun, OfflineComparison
+from lab.offline.benchmark import OfflineComparison
 from lab.offline.report import markdown
 from lab.recordings.joined import Joining
 
@@ -25,14 +25,12 @@ BASELINE = BaselineFigures(
 )
 
 
-def compared(run: OfflineRun, deleted: Sequence[DeletedWords] = ()) -> ComparedRun:
+def compared(run: OfflineRun, deleted: Sequence[DeletedWords] = ()) -> JudgedRun:
     versus = Versus(rtfx_ratio=0.9, wer_difference=-0.0012)
-    return ComparedRun(
-        judged=JudgedRun(run=run, deleted_runs=deleted), versus={"faster-whisper": versus}
-    )
+    return JudgedRun(run=run, deleted_runs=deleted, versus={"faster-whisper": versus})
 
 
-def text_of(*runs: ComparedRun, joining: Joining | None = None) -> str:
+def text_of(*runs: JudgedRun, joining: Joining | None = None) -> str:
     return markdown(
         OfflineComparison(
             header=header(),
