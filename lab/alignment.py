@@ -81,6 +81,21 @@ def align(
     return WordErrors(len(words), *counts, scoring), deleted
 
 
+def equal_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the indices of words that are equal in an alignment of two texts."""
+    if not (reference and hypothesis):
+        return []
+    import jiwer
+
+    output = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
+    return [
+        (chunk.ref_start_idx + offset, chunk.hyp_start_idx + offset)
+        for chunk in output.alignments[0]
+        if chunk.type == "equal"
+        for offset in range(chunk.ref_end_idx - chunk.ref_start_idx)
+    ]
+
+
 def rates_by_source(utterances: Sequence[ManifestEntry], texts: Sequence[str]) -> dict[str, str]:
     """Return the word error rates of texts in percent, by source, and those of `all`."""
     pairs = zip(utterances, texts, strict=True)

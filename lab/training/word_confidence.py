@@ -10,11 +10,10 @@ https://arxiv.org/abs/1706.04599). With --fit it also prints the coefficients of
 
 from collections.abc import Sequence
 
-import jiwer
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import rankdata
+from scipy.stats import mannwhitneyu
 
 from conch.bench.samples import Choice
 from conch.cli.bench import settings_of
@@ -23,6 +22,7 @@ from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, agreeme
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Segment, Transcript
+from lab.alignment import equal_words
 from lab.arguments import script_parser
 from lab.served import answers, files
 
@@ -96,22 +96,16 @@ def right_words(words: Sequence[str], reference: str) -> list[bool | None]:
     """Return whether each word is in the reference; None for one without letters or digits."""
     parts = [ENGLISH_WORDS.tokens(word) for word in words]
     hypothesis = [part for item in parts for part in item]
-    owners = [index for index, item in enumerate(parts) for _ in item]
-    judged: list[bool | None] = [bool(item) or None for item in parts]
-    if hypothesis:
-        output = jiwer.process_words(ENGLISH_WORDS.normalized(reference), " ".join(hypothesis))
-        for chunk in output.alignments[0]:
-            if chunk.type != "equal":
-                for position in range(chunk.hyp_start_idx, chunk.hyp_end_idx):
-                    judged[owners[position]] = False
-    return judged
+    equal = {own for _, own in equal_words(ENGLISH_WORDS.tokens(reference), hypothesis)}
+    is_right = iter([index in equal for index in range(len(hypothesis))])
+    return [all([next(is_right) for _ in item]) if item else None for item in parts]
 
 
 def area(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
     """Return the area under the ROC curve: how often a right word has more than a wrong one."""
-    ranks = rankdata(confidence)
-    good, bad = int(right.sum()), int((~right).sum())
-    return (float(ranks[right].sum()) - good * (good + 1) / 2) / (good * bad) if good * bad else 1.0
+    good, bad = confidence[right], confidence[~right]
+    pairs = len(good) * len(bad)
+    return float(mannwhitneyu(good, bad).statistic) / pairs if pairs else 1.0
 
 
 def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:

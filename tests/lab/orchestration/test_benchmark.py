@@ -13,6 +13,7 @@ from conch.wire.errors import BenchError
 from lab.orchestration import plots
 from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport, run, systems
 from lab.orchestration.figures import Rounds, SystemFigures, ratios, system_figures
+from lab.orchestration.in_process import SystemRun
 from lab.orchestration.report import markdown
 from lab.orchestration.systems import (
     CONCH,
@@ -21,7 +22,6 @@ from lab.orchestration.systems import (
     Clip,
     Measured,
     System,
-    SystemRun,
     blocking,
 )
 from lab.served import ServedStage
