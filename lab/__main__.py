@@ -10,22 +10,21 @@ from lab.command import PROGRAM, Command
 
 NAME = " ".join(PROGRAM)
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "offline": ("lab.offline.command", "whole recordings, joined or not, next to a baseline"),
-    "live": ("lab.live.command", "live streams, and what a viewer of them sees"),
+    "offline": ("lab.offline.report", "whole recordings, joined or not, next to a baseline"),
+    "live": ("lab.live.report", "live streams, and what a viewer of them sees"),
     "paths": ("lab.paths", "accuracy against speed of several paths"),
     "names": ("lab.names.benchmark", "hotwords: names found, words spoiled, names invented"),
     "speakers": ("lab.speakers.command", "speaker labels: errors, number of speakers, cost"),
     "synthesis": ("lab.synthesis", "hibari by the bare package and by Conch's components"),
     "endpoints": ("lab.endpoints.benchmark", "ends of turns: delay, and cuts in mid-sentence"),
-    "orchestration": ("lab.orchestration.command", "the offline path, and by its alternatives"),
-    "growth": ("lab.growth.command", "the cost of a second of audio as the load grows"),
+    "orchestration": ("lab.orchestration.report", "the offline path, and by its alternatives"),
+    "growth": ("lab.growth.report", "the cost of a second of audio as the load grows"),
     "gateway": ("lab.gateway", "latency and CPU of the gateway next to Triton's"),
     "fairness": ("lab.fairness", "waits of a crowd, and of a short recording during a long one"),
-    "first": ("lab.first", "the first segment of a long recording, and that segment alone"),
     "chaos": ("lab.chaos.command", "hostile requests, overload and faults against a server"),
     "bulk": ("lab.bulk", "the cost of conch bulk next to conch transcribe"),
     "perf-analyzer-input": (
-        "lab.perf_analyzer.command",
+        "lab.perf_analyzer.files",
         "input files and commands for NVIDIA's perf_analyzer",
     ),
     "cost": ("lab.cost", "CPU time of a second of audio, by path and process"),

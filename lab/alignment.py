@@ -6,9 +6,17 @@ error rate hides, because a whole sentence lost costs as much as as many slips o
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
 
-from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, WordErrors
+from conch.scoring.error_rates import (
+    ENGLISH_WORDS,
+    Scoring,
+    WordErrors,
+    accuracy,
+    percent,
+    word_errors,
+)
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.joining import joined_text
 from lab.parts import Part
 
@@ -29,32 +37,19 @@ class TimedWord:
         return replace(self, start_s=self.start_s + offset_s, end_s=self.end_s + offset_s)
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedRun:
-    """Reference words in a row that the transcript lacks."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedWords:
+    """A run of words in a row that a text lacks."""
 
+    path: str
+    start: float
+    """Seconds of the recording."""
+    end: float
+    words: str
     first_word: int
-    """Index in the reference of the recording, from 0."""
-    words: tuple[TimedWord, ...]
-
-    @property
-    def text(self) -> str:
-        return joined_text(word.text for word in self.words)
-
-    @property
-    def start_s(self) -> float:
-        return self.words[0].start_s
-
-    @property
-    def end_s(self) -> float:
-        return self.words[-1].end_s
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    errors: WordErrors
-    deleted_runs: tuple[DeletedRun, ...] = ()
-    """Runs of at least `MIN_RUN` words, in order of time."""
+    """Index in the recording's reference, from 0."""
+    end_word: int
+    """One past the last."""
 
 
 def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[TimedWord]:
@@ -67,17 +62,46 @@ def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> 
 
 
 def align(
-    words: Sequence[TimedWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
-) -> Alignment:
+    path: Path, words: Sequence[TimedWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
+) -> tuple[WordErrors, list[DeletedWords]]:
+    """Return the errors of a recording's text, and its runs of `MIN_RUN` deleted words or more."""
+    if not words:
+        return WordErrors(scoring=scoring), []
     import jiwer
 
     reference = " ".join(word.text for word in words)
     output = jiwer.process_words(reference, " ".join(scoring.tokens(hypothesis)))
     counts = (output.substitutions, output.deletions, output.insertions)
-    return Alignment(
-        errors=WordErrors(len(words), *counts, scoring),
-        deleted_runs=tuple(_deleted_runs(words, output.alignments[0])),
-    )
+    # Neighbours of one kind are in one chunk.
+    deleted = [
+        _deleted(path, words, chunk.ref_start_idx, chunk.ref_end_idx)
+        for chunk in output.alignments[0]
+        if chunk.type == "delete" and chunk.ref_end_idx - chunk.ref_start_idx >= MIN_RUN
+    ]
+    return WordErrors(len(words), *counts, scoring), deleted
+
+
+def equal_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the indices of words that are equal in an alignment of two texts."""
+    if not (reference and hypothesis):
+        return []
+    import jiwer
+
+    output = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
+    return [
+        (chunk.ref_start_idx + offset, chunk.hyp_start_idx + offset)
+        for chunk in output.alignments[0]
+        if chunk.type == "equal"
+        for offset in range(chunk.ref_end_idx - chunk.ref_start_idx)
+    ]
+
+
+def rates_by_source(utterances: Sequence[ManifestEntry], texts: Sequence[str]) -> dict[str, str]:
+    """Return the word error rates of texts in percent, by source, and those of `all`."""
+    pairs = zip(utterances, texts, strict=True)
+    found = accuracy([(item.source, word_errors(item.text, text)) for item, text in pairs])
+    rates = {**dict(sorted(found.wer_by_source.items())), "all": found.wer}
+    return {source: percent(rate) for source, rate in rates.items()}
 
 
 def _words(part: Part, scoring: Scoring) -> list[TimedWord]:
@@ -89,9 +113,12 @@ def _words(part: Part, scoring: Scoring) -> list[TimedWord]:
     ]
 
 
-def _deleted_runs(words: Sequence[TimedWord], chunks: Iterable[Any]) -> Iterable[DeletedRun]:
-    """Yield the runs among jiwer's chunks, in which neighbours of one kind are together."""
-    for chunk in chunks:
-        first, end = chunk.ref_start_idx, chunk.ref_end_idx
-        if chunk.type == "delete" and end - first >= MIN_RUN:
-            yield DeletedRun(first, tuple(words[first:end]))
+def _deleted(path: Path, words: Sequence[TimedWord], first: int, end: int) -> DeletedWords:
+    return DeletedWords(
+        path=str(path),
+        start=round(words[first].start_s, 2),
+        end=round(words[end - 1].end_s, 2),
+        words=joined_text(word.text for word in words[first:end]),
+        first_word=first,
+        end_word=end,
+    )

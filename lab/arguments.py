@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.cli.arguments import UsageError, add_flags, number, output, positive
-from conch.cli.bench import count, counts
+from conch.cli.bench import LIMIT, add_input, count, counts
 from conch.cli.option_flags import parse_options
 from conch.wire.errors import OptionError
 from lab.recordings.joined import Joining
@@ -33,9 +33,16 @@ def types_of(flags: str) -> dict[str, Any]:
     return {name.replace("-", "_"): TYPES[form] for name, form in forms if form in TYPES}
 
 
-def script_parser(doc: str | None, flags: str = "", **values: Any) -> argparse.ArgumentParser:
-    """Return the parser of a script, which its first line describes; see `Command` for flags."""
+def script_parser(
+    doc: str | None, flags: str = "", *, takes_manifest: bool = False, **values: Any
+) -> argparse.ArgumentParser:
+    """Return the parser of a script, which its first line describes; see `Command` for flags.
+
+    `takes_manifest` adds those of a `Choice`.
+    """
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    if takes_manifest:
+        add_input(parser, LIMIT, **types_of(LIMIT))
     add_flags(parser, flags, **types_of(flags) | values)
     return parser
 

@@ -1,9 +1,9 @@
 """Word errors, runs of deleted words, and how a run compares with a baseline."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from conch.bench.figures import Latency, latency_ms, rtfx
+from conch.bench.figures import Latency, RunFigures, latency_ms, rtfx
 from conch.bench.header import Flat
 from conch.bench.load import LoadResult
 from conch.bench.offline import Measured, OfflineRun
@@ -11,13 +11,12 @@ from conch.scoring.error_rates import (
     ENGLISH_WORDS,
     Accuracy,
     Scoring,
-    WordErrors,
     accuracy,
     language_of_texts,
 )
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Transcript
-from lab.alignment import Alignment, DeletedRun, align, reference_words
+from lab.alignment import DeletedWords, align, reference_words
 from lab.baselines import faster_whisper, sherpa_onnx_moonshine
 from lab.baselines.one_process import BaselineRun
 from lab.parts import parts_of
@@ -35,31 +34,13 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedWords:
-    """A run of words that a text lacks."""
+class Versus:
+    """A run compared with a baseline; None if one of the two has no figure."""
 
-    path: str
-    start: float
-    """Seconds of the recording."""
-    end: float
-    words: str
-    first_word: int
-    """Index in the recording's reference, from 0."""
-    end_word: int
-    """One past the last."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    accuracy: Flat[Accuracy]
-    deleted_runs: Sequence[DeletedWords]
-    """Runs of three or more words, in order of time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
-    rtfx: float | None
-    judged: Flat[Judged]
+    rtfx_ratio: float | None
+    wer_difference: float | None
+    """Of the word error rates, or of those in characters where no words count: a fraction; above 0
+    is worse than the baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +49,18 @@ class JudgedRun:
 
     run: Flat[OfflineRun]
     deleted_runs: Sequence[DeletedWords]
-
-    @property
-    def scored(self) -> Scored:
-        figures = self.run.figures
-        judged = Judged(accuracy=figures.accuracy, deleted_runs=self.deleted_runs)
-        return Scored(rtfx=figures.rtfx, judged=judged)
+    """Runs of three or more words, in order of time."""
+    versus: Mapping[str, Versus] = field(default_factory=dict)
+    """By the name of a baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFigures:
     """The figures of a run that apply to a baseline."""
 
-    scored: Flat[Scored]
+    rtfx: float | None
+    accuracy: Flat[Accuracy]
+    deleted_runs: Sequence[DeletedWords]
     latency_ms: Latency
     audio_s: float
     wall_s: float
@@ -90,24 +70,12 @@ class BaselineFigures:
     options: Options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versus:
-    """A run compared with a baseline; None if one of the two has no figure."""
-
-    rtfx_ratio: float | None
-    wer_difference: float | None
-    """Of the word error rates, or of those in characters where no words count: a fraction; above 0
-    is worse than the baseline."""
-    deleted_runs_alone: Sequence[DeletedWords]
-    """Runs of which the baseline has deleted no word."""
-
-
 def judged_run(measured: Measured) -> JudgedRun:
     """Return the figures of a load; each part of a joined recording is normalised alone."""
     run = measured.run()
-    result = judged(answered(measured))
-    figures = replace(run.figures, accuracy=result.accuracy)
-    return JudgedRun(run=replace(run, figures=figures), deleted_runs=result.deleted_runs)
+    found, deleted_runs = judged(answered(measured))
+    figures = replace(run.figures, accuracy=found)
+    return JudgedRun(run=replace(run, figures=figures), deleted_runs=deleted_runs)
 
 
 def answered(measured: Measured) -> list[Spoken]:
@@ -143,9 +111,11 @@ def baseline_figures(
     scorings: Sequence[Scoring],
 ) -> BaselineFigures:
     columns = (utterances, durations_s, run.texts, scorings)
-    spoken = [Spoken(*item) for item in zip(*columns, strict=True)]
+    found, deleted_runs = judged([Spoken(*item) for item in zip(*columns, strict=True)])
     return BaselineFigures(
-        scored=Scored(rtfx=rtfx(run.audio_s, run.wall_s), judged=judged(spoken)),
+        rtfx=rtfx(run.audio_s, run.wall_s),
+        accuracy=found,
+        deleted_runs=deleted_runs,
         latency_ms=latency_ms(run.latencies_s),
         audio_s=round(run.audio_s, 3),
         wall_s=round(run.wall_s, 3),
@@ -156,60 +126,24 @@ def baseline_figures(
     )
 
 
-def versus(run: Scored, baseline: Scored) -> Versus:
-    ours, theirs = run.judged, baseline.judged
+def versus(run: RunFigures | BaselineFigures, baseline: BaselineFigures) -> Versus:
     ratio = run.rtfx / baseline.rtfx if run.rtfx is not None and baseline.rtfx else None
-    wer, other_wer = ours.accuracy.error_rate, theirs.accuracy.error_rate
+    wer, other_wer = run.accuracy.error_rate, baseline.accuracy.error_rate
     return Versus(
         rtfx_ratio=None if ratio is None else round(ratio, 4),
         wer_difference=None if wer is None or other_wer is None else round(wer - other_wer, 6),
-        deleted_runs_alone=[
-            deleted
-            for deleted in ours.deleted_runs
-            if not any(_overlap(deleted, other) for other in theirs.deleted_runs)
-        ],
     )
 
 
-def judged(spoken: Sequence[Spoken]) -> Judged:
+def judged(spoken: Sequence[Spoken]) -> tuple[Accuracy, list[DeletedWords]]:
     """Return the errors of texts, and every run of at least `MIN_RUN` deleted words.
 
     Each part of a joined recording is normalised alone.
     """
-    aligned = [(item.utterance, _aligned(item)) for item in spoken]
-    return Judged(
-        accuracy=accuracy(
-            [(utterance.source, alignment.errors) for utterance, alignment in aligned]
-        ),
-        deleted_runs=[
-            _deleted_words(utterance, run)
-            for utterance, alignment in aligned
-            for run in alignment.deleted_runs
-        ],
-    )
-
-
-def _aligned(spoken: Spoken) -> Alignment:
-    """Align a text with its reference, of which the normaliser may leave nothing."""
-    scoring = spoken.scoring
-    words = reference_words(parts_of(spoken.utterance, spoken.duration_s), scoring)
-    return align(words, spoken.text, scoring) if words else Alignment(WordErrors(scoring=scoring))
-
-
-def _deleted_words(utterance: ManifestEntry, run: DeletedRun) -> DeletedWords:
-    return DeletedWords(
-        path=str(utterance.path),
-        start=round(run.start_s, 2),
-        end=round(run.end_s, 2),
-        words=run.text,
-        first_word=run.first_word,
-        end_word=run.first_word + len(run.words),
-    )
-
-
-def _overlap(run: DeletedWords, other: DeletedWords) -> bool:
-    return (
-        run.path == other.path
-        and run.first_word < other.end_word
-        and other.first_word < run.end_word
-    )
+    errors, deleted_runs = [], list[DeletedWords]()
+    for item in spoken:
+        words = reference_words(parts_of(item.utterance, item.duration_s), item.scoring)
+        counts, deleted = align(item.utterance.path, words, item.text, item.scoring)
+        errors.append((item.utterance.source, counts))
+        deleted_runs += deleted
+    return accuracy(errors), deleted_runs

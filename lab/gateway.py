@@ -7,34 +7,29 @@ programs is read.
 """
 
 import asyncio
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
-import aiohttp
 import numpy as np
 import psutil
-import soundfile
 from numpy.typing import NDArray
 
 from conch.bench.figures import Latency, latency_ms
 from conch.bench.header import Flat, Header
 from conch.bench.load import progress
-from conch.bench.memory import cpu_by_process
-from conch.bench.servers import triton_version
+from conch.bench.memory import MemorySampler, cpu_by_process
+from conch.bench.samples import decode
+from conch.bench.servers import own_server, triton_version
 from conch.cli.bench import settings_of
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
-from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.error_rates import number, table
-from conch.wire.errors import BenchError
 from lab.command import Command, lab_header, reporting
+from lab.gateway_process import gateway_with
 from lab.pacing import paced
 from lab.waveforms import audio_file
 
@@ -86,21 +81,21 @@ class GatewayReport:
 
 
 def run(benchmark: GatewayBenchmark) -> GatewayReport:
-    samples, rate = _read(benchmark.audio)
+    recording = decode(benchmark.audio)
+    samples = (recording.waveform * 32_767).astype(np.int16)
     begun = lab_header("gateway", benchmark)
-    print("starting a server and a gateway", file=sys.stderr)
     with (
-        TritonServer(ServerConfig(log_level="warning")) as server,
-        server.healing(),
-        _gateway(f"grpc://{server.grpc_url}") as (gateway_url, gateway),
+        own_server(is_grpc=True) as (url, memory),
+        TemporaryDirectory() as folder,
+        gateway_with(url, Path(folder, "gateway.log")) as gateway,
     ):
-        sides = _Sides(f"grpc://{server.grpc_url}", gateway_url, server.pid, gateway)
-        files = asyncio.run(_files(sides, samples, rate, benchmark))
+        sides = _Sides(url, f"http://{gateway.http}", memory, psutil.Process(gateway.pid))
+        files = asyncio.run(_files(sides, samples, recording.sample_rate, benchmark))
         live = [
-            asyncio.run(_streams(sides, samples, rate, streams, benchmark.seconds))
+            asyncio.run(_streams(sides, samples, recording.sample_rate, streams, benchmark.seconds))
             for streams in benchmark.streams
         ]
-        version = triton_version(server.http_url)
+        version = triton_version(url)
     return GatewayReport(header=begun.with_triton(version), files=files, live=live)
 
 
@@ -128,84 +123,36 @@ def markdown(report: GatewayReport) -> str:
     )
 
 
-def _read(path: Path) -> tuple[NDArray[np.int16], int]:
-    try:
-        samples, rate = soundfile.read(path, dtype="int16", always_2d=True)
-    except (OSError, RuntimeError) as error:
-        raise BenchError(f"{path} cannot be read: {error}") from None
-    return samples[:, 0], rate
-
-
 @dataclass(frozen=True, slots=True)
 class _Sides:
     direct_url: str
     gateway_url: str
-    triton_pid: int
+    memory: MemorySampler
+    """Of all processes, the gateway among them."""
     gateway: psutil.Process
 
-    def triton_s(self) -> float:
-        """Return the CPU seconds of Triton and its models so far."""
-        models_s = sum(cpu_by_process(self.triton_pid).values())
-        return _cpu_s(psutil.Process(self.triton_pid)) + models_s
-
-    def gateway_s(self) -> float:
-        return _cpu_s(self.gateway)
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-@contextmanager
-def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
-    command = [sys.executable, "-m", "conch.cli", "gateway", "--url", server_url]
-    # The caller's own keys would lock it.
-    environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "CONCH_API_KEYS": ""}
-    with subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--log-level", "error"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            urls = (word for line in process.stdout for word in line.split())
-            url = next((word for word in urls if word.startswith("http://")), None)
-            if url is None:
-                raise BenchError("the gateway did not start, for the reason above")
-            yield url, psutil.Process(process.pid)
-        finally:
-            process.terminate()
+    def cpu_s(self) -> tuple[float, float]:
+        """Return the CPU seconds of Triton with its models, and of the gateway, so far."""
+        decoders_s = sum(cpu_by_process(self.gateway.pid).values())
+        gateway_s = float(sum(self.gateway.cpu_times()[:2])) + decoders_s
+        return sum(self.memory.cpu_s().values()) - gateway_s, gateway_s
 
 
 async def _files(
     sides: _Sides, samples: NDArray[np.int16], rate: int, benchmark: GatewayBenchmark
 ) -> FileFigures:
     content = audio_file(np.resize(samples, round(benchmark.file_s * rate)), rate)
-    async with AsyncClient(sides.direct_url) as client, aiohttp.ClientSession() as session:
-
-        async def direct() -> object:
-            return await client.transcribe(content)
-
-        async def through() -> object:
-            form = aiohttp.FormData()
-            form.add_field("file", content, filename="speech.wav")
-            url = f"{sides.gateway_url}/v1/audio/transcriptions"
-            async with session.post(url, data=form) as answer:
-                answer.raise_for_status()
-                return await answer.json()
-
+    async with AsyncClient(sides.direct_url) as direct, AsyncClient(sides.gateway_url) as through:
         for _ in range(WARM_UP):
-            await direct()
-            await through()
+            await _timed(direct, content)
+            await _timed(through, content)
         pairs, gateway_s = [], 0.0
         with progress("files", benchmark.requests) as bar:
             for _ in range(benchmark.requests):
-                direct_s = await _timed(direct)
-                before = sides.gateway_s()
-                pairs.append((direct_s, await _timed(through)))
-                gateway_s += sides.gateway_s() - before
+                direct_s = await _timed(direct, content)
+                _, before = sides.cpu_s()
+                pairs.append((direct_s, await _timed(through, content)))
+                gateway_s += sides.cpu_s()[1] - before
                 bar.update()
     return FileFigures(
         direct_ms=latency_ms([pair[0] for pair in pairs]),
@@ -215,9 +162,9 @@ async def _files(
     )
 
 
-async def _timed(ask: Callable[[], Awaitable[object]]) -> float:
+async def _timed(client: AsyncClient, content: bytes) -> float:
     began = time.perf_counter()
-    await ask()
+    await client.transcribe(content)
     return time.perf_counter() - began
 
 
@@ -225,59 +172,23 @@ async def _streams(
     sides: _Sides, samples: NDArray[np.int16], rate: int, streams: int, seconds: float
 ) -> StreamFigures:
     spoken = np.resize(samples, round(seconds * rate))
-    audio_s = streams * seconds
-    before = sides.triton_s()
-    async with AsyncClient(sides.direct_url) as client:
-
-        async def direct(number: int) -> None:
-            async with client.live(sample_rate=rate, resume_s=0) as stream:
-                begun = time.perf_counter() + number / streams
-                async for chunk in paced(spoken, rate, CHUNK_S, begun):
-                    await stream.send(chunk)
-                await stream.finish()
-
-        await asyncio.gather(*map(direct, range(streams)))
-    direct_s = sides.triton_s() - before
-    before = sides.gateway_s()
-    async with aiohttp.ClientSession() as session:
-        await asyncio.gather(
-            *(
-                _listen(session, sides.gateway_url, spoken, rate, number / streams)
-                for number in range(streams)
+    taken_s = []
+    for side, url in enumerate((sides.direct_url, sides.gateway_url)):
+        before = sides.cpu_s()[side]
+        async with AsyncClient(url) as client:
+            await asyncio.gather(
+                *(_speak(client, spoken, rate, number / streams) for number in range(streams))
             )
-        )
-    gateway_s = sides.gateway_s() - before
-    return StreamFigures(
-        streams=streams,
-        direct_cpu=round(direct_s / audio_s, 5),
-        gateway_cpu=round(gateway_s / audio_s, 5),
-    )
+        taken_s.append(sides.cpu_s()[side] - before)
+    direct_cpu, gateway_cpu = (round(item / (streams * seconds), 5) for item in taken_s)
+    return StreamFigures(streams=streams, direct_cpu=direct_cpu, gateway_cpu=gateway_cpu)
 
 
-async def _listen(
-    session: aiohttp.ClientSession,
-    url: str,
-    spoken: NDArray[np.int16],
-    rate: int,
-    delay_s: float,
-) -> None:
-    query = {"encoding": "pcm16", "sample_rate": str(rate)}
-    async with session.ws_connect(f"{url}/v1/conch/listen", params=query) as socket:
-        await socket.receive_json()
-
-        async def send() -> None:
-            async for chunk in paced(spoken, rate, CHUNK_S, time.perf_counter() + delay_s):
-                await socket.send_bytes(chunk.tobytes())
-            await socket.send_json({"type": "close"})
-
-        sending = asyncio.create_task(send())
-        async for message in socket:
-            event = message.json()
-            if event["type"] == "error":
-                raise BenchError(f"the gateway: {event['error']['message']}")
-            if event["type"] == "end":
-                break
-        await sending
+async def _speak(client: AsyncClient, spoken: NDArray[np.int16], rate: int, delay_s: float) -> None:
+    async with client.live(sample_rate=rate, resume_s=0) as stream:
+        async for chunk in paced(spoken, rate, CHUNK_S, time.perf_counter() + delay_s):
+            await stream.send(chunk)
+        await stream.finish()
 
 
 COMMAND = Command(

@@ -21,6 +21,7 @@ from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from lab.arguments import named_options
 from lab.command import Command, lab_header, reporting
+from lab.markdown import page
 from lab.panels import panels
 
 CTC = {"decoder": "ctc"}
@@ -163,8 +164,7 @@ def markdown(report: PathsReport) -> str:
     ]
     where = origin(report.header, f"{first.figures.utterances} utterances", first.figures.audio_s)
     clients = f"closed loop, {report.header.settings['concurrency']} clients"
-    lines = [f"`{report.header.command}`", table(columns, rows), f"{clients}; {where}"]
-    return "\n\n".join(lines) + "\n"
+    return page(report.header, table(columns, rows), f"{clients}; {where}")
 
 
 def plot(report: PathsReport, file: Path) -> None:

@@ -27,11 +27,6 @@ CONFIG = VoiceConfig(nice=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisBenchmark(Choice):
-    """Settings of the benchmark."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisReport:
     header: Flat[Header]
     audio_s: float
@@ -67,7 +62,7 @@ class Own:
         return np.concatenate(pieces)
 
 
-def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
+def run(benchmark: Choice) -> SynthesisReport:
     texts = [item.text for item in benchmark.utterances()]
     begun = lab_header("synthesis", benchmark).with_triton("none")
     bare, own = Hibari(), Own()
@@ -112,7 +107,7 @@ def markdown(report: SynthesisReport) -> str:
 
 
 COMMAND = Command(
-    run=reporting(lambda args: run(settings_of(SynthesisBenchmark, args)), markdown),
+    run=reporting(lambda args: run(settings_of(Choice, args)), markdown),
     description="Speak the texts of a manifest in one process: by the package hibari-tts and by "
     "Conch's components, whole and in chunks. Report CPU time, and the difference of chunks to the "
     "whole.",

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+import soxr
 from numpy.typing import NDArray
+
+from conch.component import SAMPLE_RATE
 
 TELEPHONE_SAMPLE_RATE = 8_000
 TELEPHONE_BAND_HZ = (300.0, 3400.0)
@@ -26,19 +29,19 @@ def amplitude(decibels: float) -> float:
     return float(10 ** (decibels / 20))
 
 
-def telephone(
+def telephone_call(
     waveform: NDArray[np.float32],
     spans: Sequence[tuple[int, int]],
     random: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """Return a waveform at 8 kHz as it leaves a noisy telephone line, before it is coded (G.711).
+    """Return a waveform at 16 kHz as it leaves a noisy telephone line, at 8 kHz, uncoded.
 
     `spans` are the first and last sample of each utterance, for the level of the speech. The noise
     is white within the band. The line is scaled down if its peaks would be clipped.
     """
-    speech = band_pass(waveform)
+    speech = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
     noise = band_pass(random.standard_normal(len(speech), np.float32))
-    spoken = np.concatenate([speech[start:end] for start, end in spans])
+    spoken = np.concatenate([speech[start // 2 : end // 2] for start, end in spans])
     noise *= np.float32(rms(spoken) / rms(noise) / amplitude(TELEPHONE_SNR_DB))
     line: NDArray[np.float32] = speech + noise
     line /= np.float32(max(1.0, np.abs(line).max()))
@@ -47,17 +50,13 @@ def telephone(
 
 def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a waveform at 8 kHz in the telephone's band, without delay."""
-    filtered = np.convolve(waveform, _band_taps())
-    skipped = TELEPHONE_TAPS // 2
-    undelayed: NDArray[np.float32] = filtered[skipped : skipped + len(waveform)]
-    return undelayed
+    filtered: NDArray[np.float32] = np.convolve(waveform, _band_taps(), "same")
+    return filtered
 
 
 @cache
 def _band_taps() -> NDArray[np.float32]:
-    """Return a windowed-sinc band pass for 8 kHz."""
-    times = np.arange(TELEPHONE_TAPS) - TELEPHONE_TAPS // 2
-    low, high = (2 * hertz / TELEPHONE_SAMPLE_RATE for hertz in TELEPHONE_BAND_HZ)
-    taps = high * np.sinc(high * times) - low * np.sinc(low * times)
-    windowed: NDArray[np.float32] = (taps * np.hamming(TELEPHONE_TAPS)).astype(np.float32)
-    return windowed
+    from scipy.signal import firwin  # takes a while
+
+    taps = firwin(TELEPHONE_TAPS, TELEPHONE_BAND_HZ, pass_zero=False, fs=TELEPHONE_SAMPLE_RATE)
+    return np.asarray(taps, np.float32)

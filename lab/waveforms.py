@@ -46,6 +46,13 @@ def duration_s(path: Path) -> float:
         raise BenchError(f"{path} cannot be decoded: {error}") from None
 
 
+def coded(waveform: NDArray[np.float32], sample_rate: int, subtype: str) -> NDArray[np.float32]:
+    """Return samples within [-1, 1] as a codec of libsndfile leaves them."""
+    file = io.BytesIO(audio_file(waveform, sample_rate, subtype=subtype))
+    decoded: NDArray[np.float32] = soundfile.read(file, dtype="float32")[0]
+    return decoded
+
+
 def audio_file(
     samples: ArrayLike, sample_rate: int, format: str = "WAV", subtype: str | None = None
 ) -> bytes:

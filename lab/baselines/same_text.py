@@ -10,13 +10,14 @@ from tqdm import tqdm
 
 from conch.catalogue.models import detect
 from conch.component import SAMPLE_RATE, FloatArray, Outputs
+from conch.scoring.error_rates import table
 from conch.scoring.manifest import spread
 from conch.wire.errors import BenchError
+from lab.alignment import rates_by_source
 from lab.baselines.components import MODELS, live, recorded, text_of, words_of
 from lab.baselines.folder_peers import PeerResult, peer_of
 from lab.command import Command
 from lab.training.ctc.data import utterances_of
-from lab.training.ctc.evaluate import Table
 from lab.waveforms import waveform_of
 
 
@@ -24,12 +25,9 @@ def run_command(args: argparse.Namespace) -> int:
     model, folder, details = detect(str(args.folder))
     if model.name not in MODELS:
         raise BenchError(f"{folder} is a {model.title}, which has no peer here")
-    utterances = utterances_of(args.manifest, [args.split])
-    utterances = spread(utterances, args.limit)
+    utterances = spread(utterances_of(args.manifest, [args.split]), args.limit)
     waveforms = [waveform_of(item.path) for item in tqdm(utterances, "recordings")]
-    table = Table([item.source for item in utterances], [item.text for item in utterances])
-    head, line = table.head.splitlines()
-    print(f"{head} same text | log probability |\n{line} --- | --- |")
+    rows, rates = list[list[str]](), dict[str, str]()
     step = args.step_ms * SAMPLE_RATE // 1000
     written = {"recordings": recorded(model.name, folder, waveforms, args.beam)}
     if details.is_live:
@@ -39,23 +37,26 @@ def run_command(args: argparse.Namespace) -> int:
         expected: list[PeerResult] = []
         if peer := peer_of(model.name, folder, beam_size, step):
             expected = [peer(item) for item in tqdm(waveforms, f"peer, {name}")]
-            print(table.row(f"peer, {name}", [item.text for item in expected]), "| |")
+            rates = rates_by_source(utterances, [item.text for item in expected])
+            rows.append([f"peer, {name}", *rates.values(), "", ""])
         for sent, of_beams in written.items():
             outputs = of_beams[beam_size]
-            row = table.row(f"Conch, {name}, {sent}", [text_of(item) for item in outputs])
-            print(row, compared(outputs, expected), flush=True)
+            rates = rates_by_source(utterances, [text_of(item) for item in outputs])
+            row = [f"Conch, {name}, {sent}", *rates.values()]
+            rows.append([*row, *compared(outputs, expected)])
+    print(table(["WER %", *rates, "same text", "log probability"], rows))
     return 0
 
 
-def compared(outputs: Sequence[Outputs], expected: Sequence[PeerResult]) -> str:
+def compared(outputs: Sequence[Outputs], expected: Sequence[PeerResult]) -> tuple[str, str]:
     """Return how many texts are equal, and how far apart log probabilities of words are."""
     if not expected:
-        return "| |"
+        return "", ""
     pairs = [*zip(outputs, expected, strict=True)]
     same = [pair for pair in pairs if tight(text_of(pair[0])) == tight(pair[1].text)]
     apart = [distance for pair in same for distance in distances(*pair)]
     furthest = f"{max(apart):.0e}" if apart else ""
-    return f"{len(same)} of {len(pairs)} | {furthest} |"
+    return f"{len(same)} of {len(pairs)}", furthest
 
 
 def distances(outputs: Outputs, result: PeerResult) -> FloatArray:

@@ -26,6 +26,7 @@ from conch.bench.figures import Script, StreamRecord, live_run
 from conch.bench.live import LiveBenchmark, prepared, scripts
 from conch.bench.memory import MemorySampler
 from conch.families.transducer.folder import read_transducer
+from conch.scoring.error_rates import number, percent, table
 from conch.wire.errors import BenchError
 from lab.command import Command
 from lab.pacing import paced
@@ -37,8 +38,7 @@ SERVER = "sherpa-onnx-online-websocket-server"
 def run_command(args: argparse.Namespace) -> int:
     benchmark = LiveBenchmark(manifest=args.manifest, split=args.split, seconds=args.seconds)
     samples, scoring = prepared(benchmark)
-    print("| streams | CPU s per audio s | end ms p50 | p99 | WER % | MB |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    rows = []
     for streams in args.streams:
         said = scripts(samples, streams, benchmark)
         with served(args.folder, streams) as (port, memory):
@@ -47,9 +47,10 @@ def run_command(args: argparse.Namespace) -> int:
             records = asyncio.run(all_streams(port, said))
             used_s = sum(memory.cpu_since(before).values())
             run = live_run(records, benchmark.chunk_ms, scoring, used_s, memory.peak())
-        wer, end = 100 * (run.wer or 0.0), run.end_ms
-        cells = (streams, run.cpu_s_per_audio_s, end.p50, end.p99, f"{wer:.2f}", run.peak_memory_mb)
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+        end = (number(run.end_ms.p50, 0), number(run.end_ms.p99, 0))
+        cells = (number(run.cpu_s_per_audio_s, 3), *end, percent(run.wer))
+        rows.append([str(streams), *cells, number(run.peak_memory_mb, 0)])
+    print(table(["streams", "CPU s per audio s", "end ms p50", "p99", "WER %", "MB"], rows))
     return 0
 
 

@@ -43,6 +43,10 @@ PHASES = (
     *("fuzz", "strangers", "clients", "overload", "deadlines"),
     *("poison", "flood", "faults", "memory"),
 )
+# Honest requests would be part of the crowd. At Triton's own ports they are lost with the process
+# that the file ends, as in the phase of faults.
+HONEST: Mapping[str, tuple[str, ...]] = {"overload": (), "poison": (BY_GATEWAY,)}
+"""Honest requests next to a phase, where they are not all."""
 WARM_UPS = 3
 """Rounds of honest requests of every kind at once before the first count."""
 SETTLE_S = 120.0
@@ -155,13 +159,32 @@ class Running:
         """Run the phases that are asked for, as long as there is time."""
         campaign = self._campaign
         for phase in PHASES if campaign.only is None else ("fuzz",):
-            if phase not in campaign.phases:
-                continue
-            if time.monotonic() > self._until:
-                self.report.left_out.append(f"{phase}: no time was left")
-                continue
-            await getattr(self, f"_{phase}")()
-            await self._up(phase)
+            if phase in campaign.phases and self._has_time(phase):
+                await self._run_phase(phase)
+                await self._up(phase)
+
+    async def _run_phase(self, phase: str) -> None:
+        special = {"fuzz": self._fuzz, "faults": self._faults, "memory": self._memory}
+        if phase in special:
+            await special[phase]()
+            return
+        server = f"grpc://{self.serve.addresses.grpc}"
+        attack: Mapping[str, Callable[[], Awaitable[Sent]]] = {
+            "strangers": lambda: attacks.strangers(server, self._folder),
+            "clients": lambda: clients.vanish(self.target, self._campaign.seed),
+            "overload": lambda: clients.crowd(self.honest),
+            "deadlines": lambda: clients.hurry(self.target),
+            "poison": lambda: attacks.poison(self.serve, self.target),
+            "flood": self._flood,
+        }
+        await self._attack(attack[phase], HONEST.get(phase, REQUESTS))
+
+    def _has_time(self, what: str) -> bool:
+        """Return whether there is time for it; note it as left out otherwise."""
+        has_time = time.monotonic() <= self._until
+        if not has_time:
+            self.report.left_out.append(f"{what}: no time was left")
+        return has_time
 
     async def end(self) -> None:
         """Count, stop the server with live streams open, and look for what is left."""
@@ -192,8 +215,7 @@ class Running:
         name, _, number = (campaign.only or "").partition(":")
         doors = [door for door in DOORS if name in ("", door)]
         for door in doors:
-            if time.monotonic() > self._until:
-                self.report.left_out.append(f"{door}: no time was left")
+            if not self._has_time(door):
                 continue
             items: Sequence[Hostile] = self._items[door]
             if number:
@@ -203,37 +225,16 @@ class Running:
             async def send(door: str = door, items: Sequence[Hostile] = items) -> Sent:
                 return await fuzz(self.target, door, items, until=self._until)
 
-            await self._phase(send)
+            await self._attack(send)
             await self._up(door)
 
-    async def _strangers(self) -> None:
-        server = f"grpc://{self.serve.addresses.grpc}"
-        await self._phase(lambda: attacks.strangers(server, self._folder))
-
-    async def _clients(self) -> None:
-        await self._phase(lambda: clients.vanish(self.target, self._campaign.seed))
-
-    async def _overload(self) -> None:
-        # Honest requests would be part of the crowd.
-        await self._phase(lambda: clients.crowd(self.honest), has_honest=False)
-
-    async def _deadlines(self) -> None:
-        await self._phase(lambda: clients.hurry(self.target))
-
-    async def _poison(self) -> None:
-        # Requests at Triton's own ports are lost with the process, as in the phase of faults.
-        await self._phase(lambda: attacks.poison(self.serve, self.target), requests=(BY_GATEWAY,))
-
-    async def _flood(self) -> None:
-        async def send() -> Sent:
-            sent, _, peak_mb = await attacks.flood(self.serve, self.target, attacks.Flood())
-            budget_mb = sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
-            say(f"flood: {peak_mb:.0f} MB at most, of {budget_mb:.0f} MB by configuration")
-            if peak_mb > budget_mb:
-                self.report.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
-            return sent
-
-        await self._phase(send)
+    async def _flood(self) -> Sent:
+        sent, _, peak_mb = await attacks.flood(self.serve, self.target, attacks.Flood())
+        budget_mb = sum(worst_case_mb(RecognitionConfig(), GatewayConfig()).values())
+        say(f"flood: {peak_mb:.0f} MB at most, of {budget_mb:.0f} MB by configuration")
+        if peak_mb > budget_mb:
+            self.report.failures.append(f"flood: {peak_mb:.0f} MB, beyond the budget")
+        return sent
 
     async def _faults(self) -> None:
         models = sorted(REQUEST_OF_MODEL)
@@ -243,8 +244,7 @@ class Running:
         order += [(model, FROZEN) for model in (*models, TRITON)]
         order += [(model, STARVED) for model in ("attention_encoder", "speech")]
         for victim, how in order:
-            if time.monotonic() > self._until:
-                self.report.left_out.append(f"{victim} {how}: no time was left")
+            if not self._has_time(f"{victim} {how}"):
                 continue
             result = await strike(self.serve, self.honest, victim, how)
             self.report.strikes.append(result)
@@ -263,19 +263,12 @@ class Running:
         sent = await small_memory(self._folder)
         self._add(sent, Replies(), begun)
 
-    async def _phase(
-        self,
-        send: Callable[[], Awaitable[Sent]],
-        *,
-        has_honest: bool = True,
-        requests: tuple[str, ...] = REQUESTS,
+    async def _attack(
+        self, send: Callable[[], Awaitable[Sent]], requests: tuple[str, ...] = REQUESTS
     ) -> None:
         begun = time.monotonic()
-        if has_honest:
-            async with self.honest.alongside(requests) as replies:
-                sent = await send()
-        else:
-            replies, sent = Replies(), await send()
+        async with self.honest.alongside(requests) as replies:
+            sent = await send()
         self._add(sent, replies, begun)
 
     def _add(self, sent: Sent, replies: Replies, begun: float) -> None:

@@ -10,6 +10,7 @@ from conch.scoring.error_rates import number, table
 from lab.chaos.answers import OUTCOMES
 from lab.chaos.campaign import ChaosReport
 from lab.chaos.strikes import Strike
+from lab.markdown import page, table_of
 
 MARKED = re.compile(r"(<!-- chaos -->\n).*?(<!-- /chaos -->)", flags=re.S)
 MOST_SHOWN = 40
@@ -17,7 +18,7 @@ MOST_SHOWN = 40
 
 
 def markdown(report: ChaosReport) -> str:
-    return _document(report, _phases(report), _strikes(report), _holdings(report))
+    return _document(report, _phases(report), _ways(report), _holdings(report))
 
 
 def digest(report: ChaosReport) -> str:
@@ -26,15 +27,14 @@ def digest(report: ChaosReport) -> str:
 
 
 def _document(report: ChaosReport, *tables: str) -> str:
-    parts = [
-        f"`{report.header.command}`",
+    return page(
+        report.header,
         _verdict(report),
         *tables,
         _failures(report),
         _left_out(report),
         f"{report.took_s / 60:.1f} minutes; {machine_line(report.header)}",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    )
 
 
 def with_report(text: str, report: ChaosReport) -> str:
@@ -61,36 +61,20 @@ def _verdict(report: ChaosReport) -> str:
 
 
 def _phases(report: ChaosReport) -> str:
-    header = ["through", "sent", *OUTCOMES, "did not hold", "honest", "busy", "wrong"]
-    rows = [
-        [
-            row.phase,
-            str(row.sent),
-            *(str(row.outcomes.get(name, 0)) for name in OUTCOMES),
-            str(row.faults),
-            str(row.honest),
-            str(row.honest_busy),
-            str(row.honest_wrong),
-            number(row.honest_median_s, 2),
-            number(row.took_s, 0),
-        ]
-        for row in report.phases
-    ]
-    return table([*header, "median s", "took s"], rows)
-
-
-def _strikes(report: ChaosReport) -> str:
-    if not report.strikes:
-        return ""
-    ways = list(dict.fromkeys(item.how for item in report.strikes))
-    victims = list(dict.fromkeys(item.victim for item in report.strikes))
-    by_process = {(item.victim, item.how): item for item in report.strikes}
-    header = ["process", *(name for how in ways for name in (f"{how}: s without service", "lost"))]
-    rows = [
-        [victim, *(cell for how in ways for cell in _strike(by_process.get((victim, how))))]
-        for victim in victims
-    ]
-    return table(header, rows)
+    return table_of(
+        report.phases,
+        (
+            ("through", lambda row: row.phase),
+            ("sent", lambda row: row.sent),
+            *((name, lambda row, name=name: row.outcomes.get(name, 0)) for name in OUTCOMES),
+            ("did not hold", lambda row: row.faults),
+            ("honest", lambda row: row.honest),
+            ("busy", lambda row: row.honest_busy),
+            ("wrong", lambda row: row.honest_wrong),
+            ("median s", lambda row: number(row.honest_median_s, 2)),
+            ("took s", lambda row: number(row.took_s, 0)),
+        ),
+    )
 
 
 def _ways(report: ChaosReport) -> str:
@@ -118,28 +102,17 @@ def _ways(report: ChaosReport) -> str:
     return table(header, rows)
 
 
-def _strike(item: Strike | None) -> tuple[str, str]:
-    if item is None:
-        return "-", "-"
-    return (
-        number(item.without_service_s) if item.is_healed else "restart",
-        f"{item.lost} of {item.requests}",
-    )
-
-
 def _holdings(report: ChaosReport) -> str:
     before, after = report.before, report.after
     if before is None or after is None:
         return ""
-    rows = []
-    for name, one, other in (
-        ("live streams", before.streams, after.streams),
-        ("processes", sum(before.processes.values()), sum(after.processes.values())),
-        ("descriptors", sum(before.descriptors.values()), sum(after.descriptors.values())),
-        ("threads", sum(before.threads.values()), sum(after.threads.values())),
-        ("segments of shared memory", before.segments, after.segments),
-    ):
-        rows.append([name, str(one), str(other)])
+    counts = {
+        "live streams": (before.streams, after.streams),
+        "segments of shared memory": (before.segments, after.segments),
+    }
+    for what in ("processes", "descriptors", "threads"):
+        counts[what] = (sum(getattr(before, what).values()), sum(getattr(after, what).values()))
+    rows = [[name, *map(str, pair)] for name, pair in counts.items()]
     rows.append(
         ["seconds from SIGTERM to the end, three live streams open", "", number(report.stop_s)]
     )

@@ -19,6 +19,7 @@ from conch.scoring.error_rates import number, table
 from lab.chaos.honest import BY_GATEWAY, BY_GRPC, CTC, LIVE, NGRAM, RECORDING, Honest
 from lab.chaos.served import Serve, say
 from lab.command import lab_header
+from lab.markdown import page
 
 CLIENTS = (RECORDING, BY_GRPC, BY_GATEWAY, CTC, NGRAM, LIVE)
 """One client of each kind; all but the last are stateless."""
@@ -138,11 +139,10 @@ def markdown(report: SoakReport) -> str:
     ]
     seconds = report.header.settings["seconds"]
     assert isinstance(seconds, int)
-    parts = [
-        f"`{report.header.command}`",
+    return page(
+        report.header,
         table(["client", "requests", *COLUMNS.values()], rows),
         f"Killed, one process every {KILL_EVERY_S:.0f} s: {', '.join(report.killed) or 'none'}.",
         *(f"- {item}" for item in report.first_losses),
         f"{number(seconds / 60, 0)} minutes; {machine_line(report.header)}",
-    ]
-    return "\n\n".join(parts) + "\n"
+    )

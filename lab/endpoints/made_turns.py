@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from conch.audio.segmentation import closing_threshold
 from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.wire.errors import BenchError
+from conch.wire.turns import closed
 from lab.vad import speech_probs
 from lab.waveforms import duration_s, rows_of, waveform_of
 
@@ -230,13 +231,9 @@ def room_noise(
 
 def spoken_spans(waveform: NDArray[np.float32], least_pause_s: float) -> list[tuple[int, int]]:
     """Return first and last sample of each stretch of speech, as a live stream hears it."""
-    spans: list[list[int]] = []
-    in_speech = False
+    frames, in_speech = list[tuple[float, float]](), False
     for index, prob in enumerate(speech_probs(waveform).tolist()):
         in_speech = prob >= SPEECH or (in_speech and prob >= closing_threshold(SPEECH))
-        start, end = index * VAD_FRAME_SAMPLES, (index + 1) * VAD_FRAME_SAMPLES
-        if in_speech and spans and start - spans[-1][1] < least_pause_s * SAMPLE_RATE:
-            spans[-1][1] = end
-        elif in_speech:
-            spans.append([start, end])
-    return [(start, end) for start, end in spans]
+        if in_speech:
+            frames.append((index * VAD_FRAME_SAMPLES, (index + 1) * VAD_FRAME_SAMPLES))
+    return [(int(start), int(end)) for start, end in closed(frames, least_pause_s * SAMPLE_RATE)]

@@ -1,28 +1,65 @@
-"""A report of `python -m lab growth` as Markdown and as a picture."""
+"""`python -m lab growth`: its report as Markdown and as a picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from conch.bench.figures import RunFigures
 from conch.bench.header import machine_line
-from conch.scoring.error_rates import number, percent, table
-from lab.growth.benchmark import Cost, GrowthReport, RecordingsRow, Taken
+from conch.cli.bench import LIMIT, settings_of
+from conch.scoring.error_rates import number, percent
+from lab.command import Command, reporting
+from lab.growth.benchmark import Cost, GrowthBenchmark, GrowthReport, run
+from lab.markdown import Columns, page, table_of
 from lab.panels import panels
 
-COST = ["CPU s / audio s", "of it not components'", "not components' %"]
-MEMORY = ["`speech` MB", "all MB"]
+COST: Columns[Any] = (
+    (
+        "CPU s / audio s",
+        lambda row: number((row.taken.cost.cpu_s_per_audio_s or {}).get("total"), 4),
+    ),
+    (
+        "of it not components'",
+        lambda row: number(row.taken.cost.orchestration_cpu_s_per_audio_s, 5),
+    ),
+    ("not components' %", lambda row: percent(row.taken.cost.orchestration_share)),
+)
+MEMORY: Columns[Any] = (
+    ("`speech` MB", lambda row: number(row.taken.memory_by_process_mb.get("speech"), 0)),
+    ("all MB", lambda row: number(row.taken.peak_memory_mb, 0)),
+)
+RECORDINGS: Columns[Any] = (
+    ("clients", lambda row: row.concurrency),
+    ("seconds", lambda row: row.length_s),
+    ("requests", lambda row: row.figures.utterances),
+    ("errors", lambda row: row.figures.errors),
+    ("calls/request", lambda row: number(_calls(row.figures))),
+    *COST,
+    ("RTFx", lambda row: number(row.figures.rtfx)),
+    ("p50 ms", lambda row: number(row.figures.latency_ms.p50, 0)),
+    ("p99 ms", lambda row: number(row.figures.latency_ms.p99, 0)),
+    *MEMORY,
+)
+STREAMS: Columns[Any] = (
+    ("streams", lambda row: row.streams),
+    ("keeps up", lambda row: "yes" if row.figures.keeps_up else "no"),
+    ("chunks", lambda row: row.figures.chunks),
+    ("CPU ms/chunk", lambda row: number(row.figures.cpu_ms_per_chunk)),
+    *COST,
+    ("p50 ms", lambda row: number(row.figures.chunk_latency_ms.p50, 0)),
+    ("p99 ms", lambda row: number(row.figures.chunk_latency_ms.p99, 0)),
+    *MEMORY,
+)
 
 
 def markdown(report: GrowthReport) -> str:
-    tables = [_recordings([*report.lengths, *report.concurrency]), _streams(report)]
-    errors = [f"**{message}**" for message in report.errors]
-    parts = [
-        f"`{report.header.command}`",
-        *filter(None, tables),
-        *errors,
+    return page(
+        report.header,
+        table_of([*report.lengths, *report.concurrency], RECORDINGS),
+        table_of(report.streams, STREAMS),
+        *(f"**{message}**" for message in report.errors),
         machine_line(report.header),
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
 
 
 def plot(report: GrowthReport, path: Path) -> None:
@@ -56,56 +93,32 @@ def _grown(report: GrowthReport) -> Mapping[str, Mapping[int, Cost]]:
     }
 
 
-def _recordings(rows: Sequence[RecordingsRow]) -> str:
-    header = ["clients", "seconds", "requests", "errors", "calls/request", *COST]
-    cells = [
-        [
-            str(row.concurrency),
-            str(row.length_s),
-            str(row.figures.utterances),
-            str(row.figures.errors),
-            _calls(row.figures),
-            *_cost(row.taken),
-            number(row.figures.rtfx),
-            number(row.figures.latency_ms.p50, 0),
-            number(row.figures.latency_ms.p99, 0),
-            *_memory(row.taken),
-        ]
-        for row in rows
-    ]
-    return table([*header, "RTFx", "p50 ms", "p99 ms", *MEMORY], cells) if cells else ""
+def _calls(figures: RunFigures) -> float:
+    return sum(item.calls for name, item in figures.stages.items() if name != "total")
 
 
-def _streams(report: GrowthReport) -> str:
-    header = ["streams", "keeps up", "chunks", "CPU ms/chunk", *COST, "p50 ms", "p99 ms", *MEMORY]
-    rows = [
-        [
-            str(row.streams),
-            "yes" if row.figures.keeps_up else "no",
-            str(row.figures.chunks),
-            number(row.figures.cpu_ms_per_chunk),
-            *_cost(row.taken),
-            number(row.figures.chunk_latency_ms.p50, 0),
-            number(row.figures.chunk_latency_ms.p99, 0),
-            *_memory(row.taken),
-        ]
-        for row in report.streams
-    ]
-    return table(header, rows) if rows else ""
-
-
-def _calls(figures: RunFigures) -> str:
-    return number(sum(item.calls for name, item in figures.stages.items() if name != "total"))
-
-
-def _cost(taken: Taken) -> Sequence[str]:
-    cost = taken.cost
-    return [
-        number((cost.cpu_s_per_audio_s or {}).get("total"), 4),
-        number(cost.orchestration_cpu_s_per_audio_s, 5),
-        percent(cost.orchestration_share),
-    ]
-
-
-def _memory(taken: Taken) -> Sequence[str]:
-    return [number(taken.memory_by_process_mb.get("speech"), 0), number(taken.peak_memory_mb, 0)]
+COMMAND = Command(
+    run=reporting(
+        lambda args: run(settings_of(GrowthBenchmark, args)),
+        markdown,
+        has_failed=lambda report: bool(report.errors),
+        plot=plot,
+    ),
+    description="Let the length of recordings, the number of clients and the number of live "
+    "streams grow, one at a time, and see the cost of a second of audio: CPU by process, and "
+    "memory. The command starts its servers.",
+    epilog="""
+examples:
+  python -m lab growth --manifest speech/manifest.tsv --split dev --plot benchmark.png
+  python -m lab growth --manifest calls.tsv --lengths 5,60 --concurrency 1,8 --streams 1,8
+""",
+    flags=LIMIT
+    + """
+--lengths N[,N…]=1,5,30,300,3600  seconds of a recording, sent by one client
+--concurrency N[,N…]=1,4,16,64,256  clients that send recordings of 5 s
+--streams N[,N…]=1,8,24  live streams at once
+--seconds N=20   of a stream
+--plot FILE.png  the cost against each of what grows
+""",
+    takes_manifest=True,
+)

@@ -1,11 +1,15 @@
-"""A report of `python -m lab live` as Markdown."""
+"""`python -m lab live`: its report as Markdown."""
 
+import argparse
 from collections.abc import Sequence
 
-from conch.bench.live import COLUMNS, cells, origin
+from conch.bench.live import COLUMNS, LiveBenchmark, cells, origin
+from conch.cli.bench import add_streams, settings_of, streams_of, write_report
 from conch.scoring.error_rates import number, percent, table
-from lab.live.benchmark import ViewerReport
+from lab.command import Command
+from lab.live.benchmark import ViewerReport, run
 from lab.live.figures import ViewedRun
+from lab.markdown import page, table_of
 
 
 def markdown(report: ViewerReport) -> str:
@@ -23,70 +27,65 @@ def markdown(report: ViewerReport) -> str:
         for item in report.runs
     ]
     errors = [f"**{message}**" for item in report.runs for message in item.run.error_messages[:1]]
-    parts = [
-        f"`{report.header.command}`",
+    return page(
+        report.header,
         table(columns, rows),
         _viewer(report.runs, rate),
         _rolling(report.runs),
         *errors,
         f"Error rates: {report.scoring}.",
         origin(report.header),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    )
 
 
 def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
     """Return the table of what a viewer sees; `rate` is the name of the error rate."""
-    columns = [
-        "streams: what a viewer sees",
-        f"{rate} % after 1 s",
-        "after 2 s",
-        "firm after ms, mean",
-        "p50",
-        "p95",
-        "words revised %",
-        "firm words revised %",
-        "endpoint to second pass p50 ms",
-        "p95",
-    ]
-    rows = [
-        [
-            str(item.streams),
-            percent(item.screen_wer_1s),
-            percent(item.screen_wer_2s),
-            number(item.firm_lag_ms.mean, 0),
-            number(item.firm_lag_ms.p50, 0),
-            number(item.firm_lag_ms.p95, 0),
-            percent(item.revised_share),
-            percent(item.firm_revised_share),
-            number(item.after_endpoint_ms.p50, 0),
-            number(item.after_endpoint_ms.p95, 0),
-        ]
-        for item in runs
-    ]
-    return table(columns, rows)
+    return table_of(
+        runs,
+        (
+            ("streams: what a viewer sees", lambda run: run.streams),
+            (f"{rate} % after 1 s", lambda run: percent(run.screen_wer_1s)),
+            ("after 2 s", lambda run: percent(run.screen_wer_2s)),
+            (
+                "endpoint to second pass p50 ms",
+                lambda run: number(run.after_endpoint_ms.p50, 0),
+            ),
+            ("p95", lambda run: number(run.after_endpoint_ms.p95, 0)),
+        ),
+    )
 
 
 def _rolling(runs: Sequence[ViewedRun]) -> str:
     """Return the table of rolling passes; an empty text if no run has them."""
-    columns = [
-        "streams: rolling passes",
-        "made",
-        "skipped",
-        "refused",
-        "interval ms",
-        "late ms, mean",
-        "p95",
-    ]
-    rows = [
-        [
-            str(item.streams),
-            *(str(count) for count in (rolling.made, rolling.skipped, rolling.refused)),
-            number(rolling.interval_ms, 0),
-            number(rolling.late_ms.mean, 0),
-            number(rolling.late_ms.p95, 0),
-        ]
-        for item in runs
-        if (rolling := item.rolling) is not None
-    ]
-    return table(columns, rows) if rows else ""
+    return table_of(
+        [(run.streams, run.rolling) for run in runs if run.rolling],
+        (
+            ("streams: rolling passes", lambda pair: pair[0]),
+            ("made", lambda pair: pair[1].made),
+            ("skipped", lambda pair: pair[1].skipped),
+            ("refused", lambda pair: pair[1].refused),
+            ("interval ms", lambda pair: number(pair[1].interval_ms, 0)),
+            ("late ms, mean", lambda pair: number(pair[1].late_ms.mean, 0)),
+            ("p95", lambda pair: number(pair[1].late_ms.p95, 0)),
+        ),
+    )
+
+
+def run_command(args: argparse.Namespace) -> int:
+    benchmark = settings_of(LiveBenchmark, args, **streams_of(args))
+    report = run(benchmark)
+    write_report(args, report, markdown(report))
+    runs = [item.run for item in report.runs[: len(benchmark.streams)]]
+    return 1 if any(item.errors == item.streams for item in runs) else 0
+
+
+COMMAND = Command(
+    run=run_command,
+    description="Do what `conch bench live` does. Report also how right the text on the screen is, "
+    "the rolling passes, and the error rate of the offline path on the same audio.",
+    epilog="""
+examples:
+  python -m lab live --manifest speech/manifest.tsv --split dev --streams 8,24 --chunk-ms 200
+""",
+    add=add_streams,
+)

@@ -12,7 +12,7 @@ from conch.bench.samples import Sample
 from conch.bench.servers import NO_HEADERS
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.result import Word
-from lab.alignment import TimedWord
+from lab.alignment import TimedWord, equal_words
 from lab.served import outcomes
 
 CLIENTS = 4
@@ -89,8 +89,9 @@ def timed_words(
         return ()
     start_s, end_s = (pieces[0].start_s, pieces[-1].end_s) if pieces else (0.0, duration_s)
     words: list[TimedWord] = []
+    equal = equal_words(texts, [piece.text for piece in pieces])
     anchors = [(-1, TimedWord("", start_s, start_s))]
-    anchors += [(index, pieces[other]) for index, other in _equal(texts, pieces)]
+    anchors += [(index, pieces[other]) for index, other in equal]
     anchors += [(len(texts), TimedWord("", end_s, end_s))]
     for (index, before), (following, after) in pairwise(anchors):
         if index >= 0:
@@ -112,18 +113,3 @@ def spread(texts: Sequence[str], start_s: float, end_s: float) -> list[TimedWord
 def _pieces(word: Word, duration_s: float, scoring: Scoring) -> list[TimedWord]:
     start_s, end_s = (min(max(0.0, edge), duration_s) for edge in (word.start, word.end))
     return spread(scoring.tokens(word.text), start_s, end_s)
-
-
-def _equal(texts: Sequence[str], pieces: Sequence[TimedWord]) -> list[tuple[int, int]]:
-    """Return the indices of equal words in an alignment of two texts."""
-    if not pieces:
-        return []
-    import jiwer
-
-    output = jiwer.process_words(" ".join(texts), " ".join(word.text for word in pieces))
-    return [
-        (chunk.ref_start_idx + offset, chunk.hyp_start_idx + offset)
-        for chunk in output.alignments[0]
-        if chunk.type == "equal"
-        for offset in range(chunk.ref_end_idx - chunk.ref_start_idx)
-    ]

@@ -20,13 +20,14 @@ from conch.cli.bench import LIMIT, URL, settings_of, write_report
 from conch.cli.server import server_url
 from conch.client import AsyncClient
 from conch.scoring import COMPARING, require
-from conch.scoring.error_rates import number, percent, table
+from conch.scoring.error_rates import number, percent
 from conch.scoring.manifest import ManifestEntry, read_manifest, select, spread
 from conch.wire.errors import BenchError, OptionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from lab.arguments import named_options
 from lab.command import Command, lab_header
+from lab.markdown import page, table_of
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total
 from lab.turns import rotated
@@ -245,31 +246,29 @@ def figures(
 
 
 def markdown(report: NamesReport) -> str:
-    columns = ["run", "names found %", "found", "WER % of the rest", "invented", "latency"]
-    rows = [
-        [
-            item.name,
-            percent(item.recall),
-            f"{item.counts.correct} of {item.counts.names}",
-            percent(item.other_wer),
-            str(item.counts.invented),
-            number(item.latency_ratio, 2),
-        ]
-        for item in report.runs
-    ]
+    shown = table_of(
+        report.runs,
+        (
+            ("run", lambda run: run.name),
+            ("names found %", lambda run: percent(run.recall)),
+            ("found", lambda run: f"{run.counts.correct} of {run.counts.names}"),
+            ("WER % of the rest", lambda run: percent(run.other_wer)),
+            ("invented", lambda run: run.counts.invented),
+            ("latency", lambda run: number(run.latency_ratio, 2)),
+        ),
+    )
     listed = (
         f"{len(report.names.said)} names among {len(report.names.distractors)} distractors; "
         f"{report.with_names} utterances with a listed name; latency: ratio of medians to the "
         "same options without hotwords"
     )
     errors = sum(item.errors for item in report.runs)
-    parts = [
-        f"`{report.header.command}`",
-        table(columns, rows),
+    return page(
+        report.header,
+        shown,
         f"**{errors} requests failed and do not count.**" if errors else "",
         f"{listed}; {origin(report.header, f'{report.utterances} utterances', report.audio_s)}",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    )
 
 
 def _spoken(benchmark: NamesBenchmark) -> list[ManifestEntry]:

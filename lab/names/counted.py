@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from conch.scoring.error_rates import ENGLISH_WORDS
 
@@ -70,14 +70,7 @@ def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
 
 
 def total(items: Iterable[NameCounts]) -> NameCounts:
-    every = list(items)
-    return NameCounts(
-        names=sum(item.names for item in every),
-        correct=sum(item.correct for item in every),
-        other_words=sum(item.other_words for item in every),
-        other_errors=sum(item.other_errors for item in every),
-        invented=sum(item.invented for item in every),
-    )
+    return NameCounts(*map(sum, zip(*map(astuple, items), strict=True)))
 
 
 def _invented(said: list[str], recognised: list[str], listed: Collection[str]) -> int:

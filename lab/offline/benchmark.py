@@ -28,7 +28,6 @@ from lab.figures import (
     BaselineFigures,
     JudgedRun,
     Options,
-    Versus,
     baseline_figures,
     judged_run,
     scorings_of,
@@ -51,19 +50,13 @@ class ComparisonBenchmark(OfflineBenchmark):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedRun:
-    judged: Flat[JudgedRun]
-    versus: Mapping[str, Versus]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineComparison:
     header: Flat[Header]
     options: RecognitionOptions
     joining: Joining | None
     recordings: Sequence[JoinedUtterance]
-    first: Flat[ComparedRun]
-    runs: Sequence[ComparedRun]
+    first: Flat[JudgedRun]
+    runs: Sequence[JudgedRun]
     baselines: Mapping[str, BaselineFigures]
 
 
@@ -99,20 +92,16 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
             baselines[benchmark.baseline] = _baseline(
                 benchmark.baseline, samples, served, warmup, language, scorings
             )
-    compared = [
-        ComparedRun(
-            judged=run,
-            versus={name: versus(run.scored, other.scored) for name, other in baselines.items()},
-        )
-        for run in runs
-    ]
+    for number, run in enumerate(runs):
+        others = {name: versus(run.run.figures, other) for name, other in baselines.items()}
+        runs[number] = replace(run, versus=others)
     return OfflineComparison(
         header=header,
         options=RecognitionOptions.parse(benchmark.options),
         joining=benchmark.joining,
         recordings=[item for item in utterances if isinstance(item, JoinedUtterance)],
-        first=compared[0],
-        runs=compared,
+        first=runs[0],
+        runs=runs,
         baselines=baselines,
     )
 

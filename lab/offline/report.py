@@ -1,15 +1,32 @@
-"""A report of `python -m lab offline` as Markdown."""
+"""`python -m lab offline`: its report as Markdown."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from conch.bench.header import origin
 from conch.bench.load import Offer
 from conch.bench.offline import columns_of, comparison, run_cells, scoring_line
+from conch.cli.bench import (
+    LIMIT,
+    METRIC,
+    OPTION,
+    SEND,
+    add_offered,
+    add_server,
+    loads_of,
+    served_by,
+    settings_of,
+)
 from conch.scoring.error_rates import NOTHING, Accuracy, number, percent, table
-from lab.alignment import MIN_RUN
-from lab.figures import BaselineFigures, Judged, JudgedRun
-from lab.offline.benchmark import ComparedRun, OfflineComparison
+from lab.alignment import MIN_RUN, DeletedWords
+from lab.arguments import JOINING, joining
+from lab.baselines.faster_whisper import BATCHES
+from lab.baselines.sherpa_onnx_moonshine import FORMATS
+from lab.command import Command, reporting
+from lab.figures import BaselineFigures, JudgedRun
+from lab.markdown import page
+from lab.offline.benchmark import ComparisonBenchmark, OfflineComparison, run
 from lab.recordings.joined import Joining
 
 ERROR_COLUMNS = ("words", "sub", "del", "ins", "WER %", "sub %", "del %", "ins %")
@@ -20,25 +37,24 @@ ONE_CLIENT = Offer(concurrency=1).title
 
 
 def markdown(report: OfflineComparison) -> str:
-    runs = [item.judged.run for item in report.runs]
-    figures = report.first.judged.run.figures
-    parts = [
-        f"`{report.header.command}`",
+    runs = [item.run for item in report.runs]
+    figures = report.first.run.figures
+    return page(
+        report.header,
         _comparison(report),
         _word_errors(report),
         _deleted_runs(report),
         scoring_line(runs),
         origin(report.header, f"{figures.utterances} {_what(report.joining)}", figures.audio_s),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    )
 
 
 def _comparison(report: OfflineComparison) -> str:
-    names, runs = list(report.baselines), [item.judged.run for item in report.runs]
+    names, runs = list(report.baselines), [item.run for item in report.runs]
     columns = columns_of(runs)
     rate = "CER" if "CER %" in columns else "WER"
     versus = [title for name in names for title in (f"RTFx / {name}", f"{rate} - {name}")]
-    rows = [[*run_cells(item.judged.run), *_versus(item, names)] for item in report.runs]
+    rows = [[*run_cells(item.run), *_versus(item, names)] for item in report.runs]
     for name, figures in report.baselines.items():
         rows.append([*_baseline_cells(name, figures), *[NOTHING] * (2 * len(names))])
     return comparison([*columns, *versus], rows, runs)
@@ -48,14 +64,14 @@ def _baseline_cells(name: str, figures: BaselineFigures) -> list[str]:
     return [
         name,
         ONE_CLIENT,
-        number(figures.scored.rtfx),
-        percent(figures.scored.judged.accuracy.error_rate),
+        number(figures.rtfx),
+        percent(figures.accuracy.error_rate),
         *(number(value, 0) for value in figures.latency_ms.percentiles),
         number(figures.peak_memory_mb, 0),
     ]
 
 
-def _versus(run: ComparedRun, names: Sequence[str]) -> list[str]:
+def _versus(run: JudgedRun, names: Sequence[str]) -> list[str]:
     cells = []
     for name in names:
         other = run.versus[name]
@@ -64,44 +80,37 @@ def _versus(run: ComparedRun, names: Sequence[str]) -> list[str]:
 
 
 def _word_errors(report: OfflineComparison) -> str:
-    if all(item.judged.run.figures.accuracy.wer is None for item in report.runs):
+    if all(item.run.figures.accuracy.wer is None for item in report.runs):
         return ""
-    names = list(report.baselines)
     header = ["word errors", "load", *ERROR_COLUMNS, f"deleted runs of {MIN_RUN}+"]
-    header += [f"of which {name} has none" for name in names]
     rows = [
         [
             "conch",
-            item.judged.run.title,
-            *_judged_cells(item.judged.scored.judged),
-            *(str(len(item.versus[name].deleted_runs_alone)) for name in names),
+            item.run.title,
+            *_error_cells(item.run.figures.accuracy, item.deleted_runs),
         ]
         for item in report.runs
     ]
     for name, figures in report.baselines.items():
-        cells = _judged_cells(figures.scored.judged)
-        rows.append([name, ONE_CLIENT, *cells, *[NOTHING] * len(names)])
+        rows.append([name, ONE_CLIENT, *_error_cells(figures.accuracy, figures.deleted_runs)])
     return table(header, rows)
 
 
-def _judged_cells(judged: Judged) -> list[str]:
-    return [*_error_cells(judged.accuracy), str(len(judged.deleted_runs))]
-
-
-def _error_cells(accuracy: Accuracy) -> list[str]:
+def _error_cells(accuracy: Accuracy, deleted_runs: Sequence[DeletedWords]) -> list[str]:
     words = accuracy.reference_words
     counts = (accuracy.substitutions, accuracy.deletions, accuracy.insertions)
     return [
         *map(str, (words, *counts)),
         percent(accuracy.wer),
         *(percent(count / words if words else None) for count in counts),
+        str(len(deleted_runs)),
     ]
 
 
 def _deleted_runs(report: OfflineComparison) -> str:
-    first: JudgedRun = report.first.judged
+    first = report.first
     systems = {"conch": first.deleted_runs}
-    systems |= {name: item.scored.judged.deleted_runs for name, item in report.baselines.items()}
+    systems |= {name: item.deleted_runs for name, item in report.baselines.items()}
     rows = [
         [
             Path(deleted.path).name,
@@ -132,3 +141,52 @@ def _what(joining: Joining | None) -> str:
         f"recordings joined to {joining.seconds:g} s, pauses of {low:g} to {high:g} s with "
         f"{joining.between}{call} (seed {joining.seed})"
     )
+
+
+NAMES = ",".join([*BATCHES, *FORMATS])
+BASELINE = f"""
+--baseline {{{NAMES}}}  measure this too, on the same recordings, in one process: with the weights
+                        of the server's Whisper (batched decodes 8 segments of a recording at once),
+                        or of its Moonshine, from the files of its packages or from ONNX made of
+                        them
+"""
+
+
+def _measured(args: argparse.Namespace) -> OfflineComparison:
+    return run(
+        settings_of(
+            ComparisonBenchmark,
+            args,
+            **served_by(args),
+            **loads_of(args, 1),
+            joining=joining(args),
+        )
+    )
+
+
+def _has_failed(report: OfflineComparison) -> bool:
+    figures = [item.judged.run.figures for item in report.runs]
+    return any(item.errors == item.utterances for item in figures)
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_argument_group("how")
+    add_offered(how)
+    add_server(how)
+
+
+COMMAND = Command(
+    run=reporting(_measured, markdown, has_failed=_has_failed),
+    description="Do what `conch bench offline` does, of long recordings too that are joined of "
+    "utterances, and next to a baseline.",
+    epilog="""
+examples:
+  python -m lab offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
+      --baseline faster-whisper --json offline.json --markdown offline.md
+  python -m lab offline --manifest speech/manifest.tsv --split dev --join 600 --pause 1,3 \\
+      --between music --baseline faster-whisper
+""",
+    flags=LIMIT + SEND + OPTION + METRIC + JOINING + BASELINE,
+    add=_add,
+    takes_manifest=True,
+)

@@ -4,8 +4,7 @@ Systems over the same weights and the same recordings, each started, measured an
 a round goes through all of them, each from another one on, and there are `runs` rounds, so that a
 machine that is slower for a while is so for all. A load goes through the recordings in turn, until
 each was sent once and each client of a closed loop could send four. Ratios are taken within a
-round, and their median counts, but for those of p99: of the requests of all rounds, from a hundred
-on. Paced loads are in the first round only.
+round, and their median counts. Paced loads are in the first round only.
 """
 
 from collections.abc import Mapping, Sequence

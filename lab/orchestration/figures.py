@@ -11,11 +11,9 @@ from conch.bench.load import Offer
 from conch.scoring.error_rates import Accuracy, accuracy, word_errors
 from conch.scoring.manifest import ManifestEntry
 from lab.cpu import share_of
-from lab.orchestration.systems import CLIENT, Clip, Measured, System, SystemRun
+from lab.orchestration.in_process import SystemRun
+from lab.orchestration.systems import CLIENT, Clip, Measured, System
 from lab.served import ServedStage
-
-LEAST_FOR_P99 = 100
-"""Least number of latencies for p99; with fewer it is nearly the largest."""
 
 
 @dataclass(slots=True)
@@ -73,13 +71,11 @@ class SystemFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRatio:
-    """Medians of the rounds' ratios under one load; p99 is of the requests of all rounds."""
+    """Medians of the rounds' ratios under one load."""
 
     title: str
     rtfx: float | None
     p50: float | None
-    p99: float | None
-    """None for fewer than `LEAST_FOR_P99` requests."""
     cpu: float | None
 
 
@@ -236,7 +232,6 @@ def _load_ratio(own: LoadFigures, their: LoadFigures) -> LoadRatio:
         title=own.title,
         rtfx=_median_ratio(own.rtfx_rounds, their.rtfx_rounds),
         p50=_median_ratio(own.p50_ms_rounds, their.p50_ms_rounds),
-        p99=_p99_ratio(own, their),
         cpu=round(cpu[0] / cpu[1], 4) if cpu[0] and cpu[1] else None,
     )
 
@@ -244,13 +239,6 @@ def _load_ratio(own: LoadFigures, their: LoadFigures) -> LoadRatio:
 def _entry_mb(figures: SystemFigures) -> list[float | None]:
     entry = next(iter(figures.models), "")
     return [memory.get(entry) for memory in figures.memory_by_process_mb_rounds]
-
-
-def _p99_ratio(ours: LoadFigures, theirs: LoadFigures) -> float | None:
-    p99 = ours.latency_ms.p99, theirs.latency_ms.p99
-    if min(ours.latencies, theirs.latencies) < LEAST_FOR_P99 or not (p99[0] and p99[1]):
-        return None
-    return round(p99[0] / p99[1], 4)
 
 
 def _median_ratio(ours: Sequence[float | None], theirs: Sequence[float | None]) -> float | None:

@@ -47,24 +47,26 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class InProcessRun:
+class SystemRun:
+    offered: Offer
     load: LoadResult[str]
-    cpu_s: float
+    cpu_s: Mapping[str, float]
+    """By process."""
     stages: Mapping[str, ServedStage]
 
 
 def measure(
     job: Job, on_answer: Callable[[], object] = lambda: None
-) -> tuple[list[InProcessRun], float]:
+) -> tuple[list[SystemRun], float]:
     """Run the job in a separate process; `on_answer` is called at each answer.
 
     Return each load, and the peak memory in MB with loading, without waveforms.
     """
-    runs: list[InProcessRun] = []
+    runs: list[SystemRun] = []
     waveforms_mb = 0.0
     with child.running(_work, job) as (process, messages, memory):
         for message in messages:
-            if isinstance(message, InProcessRun):
+            if isinstance(message, SystemRun):
                 runs.append(message)
             elif isinstance(message, Outcome):
                 on_answer()
@@ -108,4 +110,5 @@ async def _measured(job: Job, say: child.Say) -> None:
             )
             for name, item in queues.items()
         }
-        say(InProcessRun(load, time.process_time() - cpu_before_s, stages))
+        cpu_s = {NAME: time.process_time() - cpu_before_s}
+        say(SystemRun(offered, load, cpu_s, stages))

@@ -24,8 +24,9 @@ from conch.component import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
 from lab.model_repository import repository_of
 from lab.orchestration import in_process
+from lab.orchestration.in_process import SystemRun
 from lab.orchestration.plain_client import PlainClient
-from lab.served import ServedStage, model_work, stages_since
+from lab.served import model_work, stages_since
 from lab.settings import Setting
 from lab.turns import requests_of
 
@@ -79,15 +80,6 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemRun:
-    offered: Offer
-    load: LoadResult[str]
-    cpu_s: Mapping[str, float]
-    """By process."""
-    stages: Mapping[str, ServedStage]
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
     runs: list[SystemRun]
     memory: Memory
@@ -111,11 +103,7 @@ def measure(
         offers=taken,
         warmup=warmup,
     )
-    measured, memory_mb = in_process.measure(job, on_answer)
-    runs = [
-        SystemRun(offered, run.load, {system.runtime: run.cpu_s}, run.stages)
-        for offered, run in zip(taken, measured, strict=True)
-    ]
+    runs, memory_mb = in_process.measure(job, on_answer)
     return Measured(runs, Memory(memory_mb, {system.runtime: memory_mb}))
 
 

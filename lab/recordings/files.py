@@ -27,20 +27,12 @@ def write_recordings(
             members = [utterances[index] for index in group.indices]
             waveforms = [waveform_of(item.path) for item in members]
             recording = join(members, waveforms, group, joining)
-            path = folder / _name(group.number, joining)
-            _write(path, recording, joining)
+            suffix, subtype = (".wav", "ULAW") if joining.is_telephone else (".flac", "PCM_16")
+            path = folder / f"recording-{group.number + 1:04}{suffix}"
+            soundfile.write(path, recording.waveform, recording.sample_rate, subtype=subtype)
             made.append(_utterance(path, recording, members))
             bar.update()
     return made
-
-
-def _name(number: int, joining: Joining) -> str:
-    return f"recording-{number + 1:04}.{'wav' if joining.is_telephone else 'flac'}"
-
-
-def _write(path: Path, recording: JoinedRecording, joining: Joining) -> None:
-    subtype = "ULAW" if joining.is_telephone else "PCM_16"
-    soundfile.write(path, recording.waveform, recording.sample_rate, subtype=subtype)
 
 
 def _utterance(

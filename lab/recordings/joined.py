@@ -22,8 +22,8 @@ from conch.component import SAMPLE_RATE
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from lab.parts import Part
-from lab.recordings.sounds import FAINT_DBFS, faded, music, pink_noise, telephone_call
-from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
+from lab.recordings.sounds import FAINT_DBFS, faded, music, pink_noise
+from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms, telephone_call
 
 
 class TooLittleSpeechError(BenchError):

@@ -1,17 +1,14 @@
-"""Make recordings harder: noise, music, and a telephone line.
+"""Make recordings harder: noise and music.
 
 All of it is computed, so everyone has the same and needs no recordings of noise.
 """
 
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-import soxr
 from numpy.typing import NDArray
 
-from conch.component import SAMPLE_RATE
-from lab.telephone import TELEPHONE_SAMPLE_RATE, rms, telephone
+from lab.telephone import rms
 
 FAINT_DBFS = -70.0
 """RMS of a quiet room in a good microphone."""
@@ -54,17 +51,6 @@ def music(start: int, end: int, sample_rate: int) -> NDArray[np.float32]:
     tune = _tune(sample_rate)
     played: NDArray[np.float32] = tune[np.arange(start, end) % len(tune)]
     return played
-
-
-def telephone_call(
-    waveform: NDArray[np.float32],
-    spans: Sequence[tuple[int, int]],
-    random: np.random.Generator,
-) -> NDArray[np.float32]:
-    """Return a waveform at 16 kHz as a noisy telephone call at 8 kHz; see `telephone`."""
-    halved = [(start // 2, end // 2) for start, end in spans]
-    speech = soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE)
-    return telephone(speech, halved, random)
 
 
 @cache

@@ -1,7 +1,6 @@
 """Speaker labels of made conversations: errors, number of speakers, words, and what they cost."""
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +13,11 @@ from conch.bench.servers import triton_version
 from conch.bench.speakers import NO_ERRORS, SpeakerErrors, errors
 from conch.cli.server import server_url
 from conch.scoring import COMPARING, require
-from conch.scoring.error_rates import number, percent, table
+from conch.scoring.error_rates import number, percent
 from conch.wire.result import Transcript, Turn
 from lab.command import lab_header
+from lab.markdown import page, table_of
 from lab.served import answers
-from lab.speakers import peer
 from lab.speakers.conversations import (
     CONDITIONS,
     Condition,
@@ -28,7 +27,6 @@ from lab.speakers.conversations import (
     overlap_share,
     read_sources,
 )
-from lab.waveforms import resampled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +41,6 @@ class SpeakersBenchmark:
     seed: int = 7
     overlaps: float | None = None
     """As of `conversation`."""
-    peer: bool = False
-    """Whether another system labels the same conversations."""
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -66,8 +62,6 @@ class SpeakersBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersFigures:
-    system: str
-    """`conch`, or `peer`."""
     condition: Condition
     speakers: int
     conversations: int
@@ -91,8 +85,6 @@ class SpeakersReport:
 
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     require(*COMPARING)
-    if benchmark.peer:
-        peer.require_peer()
     sources = read_sources(benchmark.manifest, benchmark.split)
     header = lab_header("speakers", benchmark)
     plain = {"word_timestamps": True, **benchmark.options}
@@ -109,15 +101,10 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
             # Without a text, nothing is left without labels.
             plain_s = _measured(url, made, plain)[1] if plain.get("decoder") != "none" else 0.0
             cpu = None if benchmark.url else cpu_s - plain_s
-            labels: list[Sequence[Turn]] = [item.turns for item in transcripts]
-            all_figures.append(figures("conch", condition, count, made, labels, cpu))
-            if benchmark.peer:
-                began = time.process_time()
-                labels = [peer.turns(resampled(item.waveform, item.sample_rate)) for item in made]
-                cpu = time.process_time() - began
-                all_figures.append(figures("peer", condition, count, made, labels, cpu))
+            labels = [item.turns for item in transcripts]
+            all_figures.append(figures(condition, count, made, labels, cpu))
             bar.update()
-    audio_s = round(sum(item.audio_s for item in all_figures if item.system == "conch"), 1)
+    audio_s = round(sum(item.audio_s for item in all_figures), 1)
     return SpeakersReport(header=header, audio_s=audio_s, runs=all_figures)
 
 
@@ -131,7 +118,6 @@ def _measured(
 
 
 def figures(
-    system: str,
     condition: Condition,
     speakers: int,
     made: Sequence[Conversation],
@@ -142,7 +128,6 @@ def figures(
     total = sum((errors(item.turns, turns) for item, turns in pairs), NO_ERRORS)
     audio_s = sum(item.duration_s for item in made)
     return SpeakersFigures(
-        system=system,
         condition=condition,
         speakers=speakers,
         conversations=len(made),
@@ -156,25 +141,26 @@ def figures(
 
 
 def markdown(report: SpeakersReport) -> str:
-    columns = ["condition", "speakers", "DER %", "missed", "false", "confused", "number right"]
-    rows = [
-        [
-            item.condition if item.system == "conch" else f"{item.condition}, {item.system}",
-            str(item.speakers),
-            *map(percent, (item.der, *item.errors.shares)),
-            f"{item.right} of {item.conversations}",
-            percent(item.overlap),
-            number(item.cpu_s_per_audio_s, 3),
-        ]
-        for item in report.runs
-    ]
+    shares = ("missed", "false", "confused")
+    shown = table_of(
+        report.runs,
+        (
+            ("condition", lambda item: item.condition),
+            ("speakers", lambda item: item.speakers),
+            ("DER %", lambda item: percent(item.der)),
+            *(
+                (name, lambda item, place=place: percent(item.errors.shares[place]))
+                for place, name in enumerate(shares)
+            ),
+            ("number right", lambda item: f"{item.right} of {item.conversations}"),
+            ("overlap %", lambda item: percent(item.overlap)),
+            ("CPU s per audio s", lambda item: number(item.cpu_s_per_audio_s, 3)),
+        ),
+    )
     said = (
         "DER without a collar, overlapping speech counts, pauses of half a second do not; CPU of "
         "the labels, of all processes of the server"
     )
-    count = sum(item.conversations for item in report.runs if item.system == "conch")
-    return (
-        f"`{report.header.command}`\n\n"
-        f"{table([*columns, 'overlap %', 'CPU s per audio s'], rows)}\n"
-        f"{said}; {origin(report.header, f'{count} conversations', report.audio_s)}\n"
-    )
+    count = sum(item.conversations for item in report.runs)
+    where = origin(report.header, f"{count} conversations", report.audio_s)
+    return page(report.header, f"{shown}\n{said}; {where}")

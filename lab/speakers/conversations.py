@@ -24,7 +24,7 @@ from conch.wire.turns import PAUSE_S, closed
 from lab.recordings.sounds import pink_noise
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
 from lab.vad import speech_probs
-from lab.waveforms import rows_of, waveform_of
+from lab.waveforms import coded, rows_of, waveform_of
 
 Condition = Literal["clean", "noise", "telephone"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -208,12 +208,4 @@ def _through(
     line = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
     noise = band_pass(random.standard_normal(len(line), np.float32))
     line += noise * np.float32(level / rms(noise) / amplitude(LINE_SNR_DB))
-    return mu_law(line), TELEPHONE_SAMPLE_RATE
-
-
-def mu_law(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return samples as G.711 leaves them: 8 bits on a logarithmic scale (ITU-T G.711, mu-law)."""
-    clipped = np.clip(waveform, -1, 1)
-    coded = np.round(np.sign(clipped) * np.log1p(255 * np.abs(clipped)) / np.log(256) * 127)
-    decoded = np.sign(coded) * np.expm1(np.abs(coded) / 127 * np.log(256)) / 255
-    return np.asarray(decoded, np.float32)
+    return coded(line.clip(-1, 1), TELEPHONE_SAMPLE_RATE, "ULAW"), TELEPHONE_SAMPLE_RATE

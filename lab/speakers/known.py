@@ -18,11 +18,12 @@ from conch.bench.load import progress
 from conch.bench.servers import triton_version
 from conch.cli.server import server_url
 from conch.component import SAMPLE_RATE
-from conch.scoring.error_rates import percent, table
+from conch.scoring.error_rates import percent
 from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of
 from conch.wire.result import Transcript
 from lab.command import lab_header
+from lab.markdown import page, table_of
 from lab.served import answers
 from lab.speakers.conversations import (
     CONDITIONS,
@@ -198,17 +199,21 @@ def _sound(transcript: Transcript) -> Waveform:
 
 
 def markdown(report: KnownReport) -> str:
-    columns = ["condition", "query s", "threshold", "right %", "wrong %", "unknown %"]
-    rows = [
+    shown = table_of(
         [
-            *(item.condition, f"{item.query_s:g}", f"{item.threshold:.2f}"),
-            *map(percent, (item.right, item.wrong, item.unknown, item.strangers_named)),
-        ]
-        for item in report.runs
-        if item.threshold in SHOWN.get(item.condition, SHOWN["clean"])
-    ]
-    count = sum(item.queries for item in report.runs if item.threshold == THRESHOLDS[0])
-    return (
-        f"`{report.header.command}`\n\n{table([*columns, 'strangers named %'], rows)}\n\n"
-        f"{origin(report.header, f'{count} queries', report.audio_s)}\n"
+            item
+            for item in report.runs
+            if item.threshold in SHOWN.get(item.condition, SHOWN["clean"])
+        ],
+        (
+            ("condition", lambda item: item.condition),
+            ("query s", lambda item: f"{item.query_s:g}"),
+            ("threshold", lambda item: f"{item.threshold:.2f}"),
+            ("right %", lambda item: percent(item.right)),
+            ("wrong %", lambda item: percent(item.wrong)),
+            ("unknown %", lambda item: percent(item.unknown)),
+            ("strangers named %", lambda item: percent(item.strangers_named)),
+        ),
     )
+    count = sum(item.queries for item in report.runs if item.threshold == THRESHOLDS[0])
+    return page(report.header, shown, origin(report.header, f"{count} queries", report.audio_s))

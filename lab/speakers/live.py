@@ -30,6 +30,7 @@ from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
 from lab.command import lab_header
+from lab.markdown import page
 from lab.orchestration.component_queues import HostTensor
 from lab.pacing import paced
 from lab.speakers.benchmark import SpeakersBenchmark
@@ -232,12 +233,12 @@ def markdown(report: LiveReport) -> str:
     count = f"{sum(item.conversations for item in report.runs)} conversations"
     is_served = "triton" in report.header.versions
     where = origin(report.header, count, report.audio_s) if is_served else count
-    return (
-        f"`{report.header.command}`\n\n{table(columns, rows)}\n"
+    said = (
         "DER without a collar, overlapping speech counts; decided so long before the end of the "
         "audio, or up to a step (0.64 s) longer; CPU and first labels of the first conversation, "
-        f"streamed in real time; {where}\n"
+        "streamed in real time"
     )
+    return page(report.header, f"{table(columns, rows)}\n{said}; {where}")
 
 
 def _within(turns: Sequence[Turn], start: float, end: float) -> list[Turn]:

@@ -1,6 +1,6 @@
 """Choose the weights of CTC decoding: n-gram fusion, the graph's scale and penalty, its rescoring.
 
-    python -m lab.training.tune_ctc path/to/manifest.tsv --split dev
+    python -m lab.training.tune_ctc --manifest path/to/manifest.tsv --split dev
 
 The CTC model that comes with Conch (or --model) encodes the recordings in full context once; then
 every pair of lm_weight and word_bonus, and every pair of the graph's acoustic scale and blank
@@ -14,6 +14,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from conch.bench.samples import Choice
+from conch.cli.bench import settings_of
 from conch.component import FloatArray
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import load_fused_language_model
@@ -22,17 +24,13 @@ from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc.decoder import CtcDecoderConfig, unpacked_graph
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.scoring.error_rates import word_error_rate
-from conch.scoring.manifest import read_manifest, select
+from conch.scoring.error_rates import percent, table, word_error_rate
 from conch.wire.nbest import Weights
 from lab.arguments import script_parser
 from lab.training.ctc.texts import Scored, beam_texts, best_texts, graph_texts, scored_lists
 from lab.waveforms import waveform_of
 
 FLAGS = f"""
---split SPLIT       of the manifest
---source SOURCE     of the manifest
---limit N           utterances, spread evenly
 --model FILE        an exported .onnx (default: the one that comes with Conch)
 --beam-size N=16    of the beam
 --oov-log-prob X={CtcDecoderConfig().oov_log_prob}  of words that the n-gram lacks
@@ -40,9 +38,8 @@ FLAGS = f"""
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS, model="")
+    parser = script_parser(__doc__, FLAGS, takes_manifest=True, model="")
     add = parser.add_argument
-    add("manifest", type=Path)
     add("--graph", type=Path, action="append", help="of `conch graph`; may be given again")
     add("--lm-weights", type=float, nargs="*", default=[0.3, 0.5, 0.8, 1.1, 1.5])
     add("--word-bonuses", type=float, nargs="*", default=[0.0, 1.5, 3.0, 4.5])
@@ -50,9 +47,7 @@ def main() -> None:
     add("--blank-penalties", type=float, nargs="*", default=[0.0, 0.5, 1.0, 1.5])
     add("--rescoring-weights", type=float, nargs="*", default=[0.7, 0.85, 1.0, 1.2])
     args = parser.parse_args()
-    utterances = select(
-        read_manifest(args.manifest), split=args.split, source=args.source, limit=args.limit
-    )
+    utterances = settings_of(Choice, args).utterances()
     references = [item.text for item in utterances]
     encoder = CtcEncoder(CtcEncoderConfig(model=args.model))
     vocab = CtcVocab(encoder.vocabulary.texts)
@@ -61,7 +56,7 @@ def main() -> None:
         log_probs += encoder.encode([waveform_of(utterance.path)])
 
     def wer(texts: Sequence[str]) -> str:
-        return f"{100 * (word_error_rate(references, texts) or 0):.2f}"
+        return percent(word_error_rate(references, texts))
 
     def print_grid(
         title: str,
@@ -69,11 +64,8 @@ def main() -> None:
         columns: Sequence[float],
         decoded: Callable[[float, float], Sequence[str]],
     ) -> None:
-        print(f"\n| {title} | {' | '.join(f'{item:g}' for item in columns)} |")
-        print(f"|{' --- |' * (1 + len(columns))}")
-        for row in rows:
-            rates = [wer(decoded(row, column)) for column in columns]
-            print(f"| {row:g} | {' | '.join(rates)} |", flush=True)
+        cells = [[f"{row:g}", *(wer(decoded(row, column)) for column in columns)] for row in rows]
+        print(f"\n{table([title, *(f'{item:g}' for item in columns)], cells)}", flush=True)
 
     model = load_fused_language_model("", args.oov_log_prob, vocab.texts)
     plain = CtcSearchOptions(beam_size=args.beam_size)

@@ -1,6 +1,6 @@
 """Choose the weights of rescoring: decode a manifest once, then try many weights on the n-best.
 
-    python -m lab.training.tune_rescoring path/to/manifest.tsv --split dev
+    python -m lab.training.tune_rescoring --manifest path/to/manifest.tsv --split dev
 
 The server's own path decodes, so that the weights are chosen for what requests meet: its segments,
 its n-best lists, its models. Every hypothesis gets every opinion. Then each set of opinions is
@@ -12,17 +12,18 @@ and applied to the others, both ways. The oracle takes the best text of each lis
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.bench.samples import Choice
+from conch.cli.bench import settings_of
 from conch.cli.server import server_url
 from conch.families import decoders
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import ManifestEntry, read_manifest, select
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.nbest import Weights
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -30,7 +31,6 @@ from lab.arguments import script_parser
 from lab.served import answers, files
 
 FLAGS = """
---split SPLIT=dev   rows of the manifest to use
 --decoder {attention,moonshine,wfst}=attention  whose lists to rescore
 --nbest N           length of the lists (default: the decoder's beam_size)
 --url URL           of a running server; one is started without
@@ -92,12 +92,10 @@ class Listed:
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS)
-    parser.add_argument("manifest", type=Path, help="as for conch bench offline")
+    parser = script_parser(__doc__, FLAGS, takes_manifest=True)
+    parser.set_defaults(split="dev")
     args = parser.parse_args()
-    utterances = [
-        item for item in select(read_manifest(args.manifest), split=args.split) if item.text
-    ]
+    utterances = [item for item in settings_of(Choice, args).utterances() if item.text]
     report(args.decoder, decoded(utterances, args.decoder, args.nbest, args.url))
 
 

@@ -1,6 +1,6 @@
 """Measure word confidences: do they separate right words from wrong ones, and are they calibrated?
 
-    python -m lab.training.word_confidence path/to/manifest.tsv --split dev --accuracy fast,best
+    python -m lab.training.word_confidence --manifest speech/manifest.tsv --accuracy fast,best
 
 For each preset: the share of right words, the area under the ROC curve (0.5 is guessing, 1 is
 perfect), and the expected calibration error in 15 bins (Guo et al., 2017,
@@ -9,24 +9,24 @@ https://arxiv.org/abs/1706.04599). With --fit it also prints the coefficients of
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import jiwer
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import rankdata
+from scipy.stats import mannwhitneyu
 
+from conch.bench.samples import Choice
+from conch.cli.bench import settings_of
 from conch.cli.server import server_url
 from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, agreements, log_odds
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import ManifestEntry, read_manifest, select
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Segment, Transcript
+from lab.alignment import equal_words
 from lab.arguments import script_parser
 from lab.served import answers, files
 
 FLAGS = """
---split SPLIT=dev          rows of the manifest to use
 --decoder NAME=attention   whose words to judge
 --accuracy PRESET[,PRESET…]=fast,balanced,best  presets
 --fit                      also fit the coefficients to each rescored preset
@@ -38,12 +38,10 @@ BINS = 15
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS)
-    parser.add_argument("manifest", type=Path, help="as for conch bench offline")
+    parser = script_parser(__doc__, FLAGS, takes_manifest=True)
+    parser.set_defaults(split="dev")
     args = parser.parse_args()
-    utterances = [
-        item for item in select(read_manifest(args.manifest), split=args.split) if item.text
-    ]
+    utterances = [item for item in settings_of(Choice, args).utterances() if item.text]
     sent = files([item.path for item in utterances])
     with server_url(args.url, [{"decoder": args.decoder, "accuracy": "best"}]) as url:
         for preset in args.accuracy.split(","):
@@ -98,22 +96,16 @@ def right_words(words: Sequence[str], reference: str) -> list[bool | None]:
     """Return whether each word is in the reference; None for one without letters or digits."""
     parts = [ENGLISH_WORDS.tokens(word) for word in words]
     hypothesis = [part for item in parts for part in item]
-    owners = [index for index, item in enumerate(parts) for _ in item]
-    judged: list[bool | None] = [bool(item) or None for item in parts]
-    if hypothesis:
-        output = jiwer.process_words(ENGLISH_WORDS.normalized(reference), " ".join(hypothesis))
-        for chunk in output.alignments[0]:
-            if chunk.type != "equal":
-                for position in range(chunk.hyp_start_idx, chunk.hyp_end_idx):
-                    judged[owners[position]] = False
-    return judged
+    equal = {own for _, own in equal_words(ENGLISH_WORDS.tokens(reference), hypothesis)}
+    is_right = iter([index in equal for index in range(len(hypothesis))])
+    return [all([next(is_right) for _ in item]) if item else None for item in parts]
 
 
 def area(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
     """Return the area under the ROC curve: how often a right word has more than a wrong one."""
-    ranks = rankdata(confidence)
-    good, bad = int(right.sum()), int((~right).sum())
-    return (float(ranks[right].sum()) - good * (good + 1) / 2) / (good * bad) if good * bad else 1.0
+    good, bad = confidence[right], confidence[~right]
+    pairs = len(good) * len(bad)
+    return float(mannwhitneyu(good, bad).statistic) / pairs if pairs else 1.0
 
 
 def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:

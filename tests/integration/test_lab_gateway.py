@@ -1,9 +1,11 @@
 """`python -m lab gateway` on a server and a gateway of its own."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from servers import processes_with
 from subprocesses import output_of
@@ -14,7 +16,9 @@ pytestmark = [pytest.mark.server, pytest.mark.nightly]
 def test_both_sides_are_measured_and_ended(tmp_path: Path) -> None:
     out = tmp_path / "gateway.json"
     command = (sys.executable, "-m", "lab", "gateway", "--requests", "2")
-    said = output_of(*command, "--streams", "1", "--seconds", "4", "--json", out, timeout_s=150)
+    sizes = ("--streams", "1", "--seconds", "4", "--json", out)
+    own = {**os.environ, "TMPDIR": str(tmp_path)}
+    said = output_of(*command, *sizes, timeout_s=150, env=own)
     report = json.loads(out.read_text())
     assert report["benchmark"] == "gateway"
     assert report["files"]["gateway_ms"]["p50"] > 1
@@ -24,4 +28,5 @@ def test_both_sides_are_measured_and_ended(tmp_path: Path) -> None:
     assert live["direct_cpu"] > 0
     assert live["gateway_cpu"] > 0
     assert "| added ms, median of pairs |" in said
-    assert not processes_with("--listen 127.0.0.1:0 --log-level error")
+    gateways = map(psutil.Process, processes_with("lab.gateway_process"))
+    assert str(tmp_path) not in {item.environ().get("TMPDIR") for item in gateways}

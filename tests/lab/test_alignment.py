@@ -3,7 +3,9 @@ from pathlib import Path
 import jiwer
 import pytest
 
-from lab.alignment import Alignment, align, reference_words
+from conch.scoring.error_rates import WordErrors
+from conch.scoring.manifest import ManifestEntry
+from lab.alignment import DeletedWords, align, rates_by_source, reference_words
 from lab.parts import Part
 
 SOURCE = Path("a.wav")
@@ -11,14 +13,13 @@ FIRST = Part(SOURCE, "The cat sat on the mat.", 10.0, 13.0)  # half a second a w
 SECOND = Part(SOURCE, "AND THEN IT PURRED", 14.0, 18.0)  # a second a word
 
 
-def aligned(text: str) -> Alignment:
-    return align(reference_words([FIRST, SECOND]), text)
+def aligned(text: str) -> tuple[WordErrors, list[DeletedWords]]:
+    return align(SOURCE, reference_words([FIRST, SECOND]), text)
 
 
 def runs(text: str) -> list[tuple[str, float, float, int]]:
-    return [
-        (run.text, run.start_s, run.end_s, run.first_word) for run in aligned(text).deleted_runs
-    ]
+    _, found = aligned(text)
+    return [(run.words, run.start, run.end, run.first_word) for run in found]
 
 
 def test_words_divide_the_time_of_their_part() -> None:
@@ -62,8 +63,8 @@ def test_runs_of_deleted_words(text: str, expected: list[tuple[str, float, float
 
 def test_two_runs_are_separate() -> None:
     parts = [Part(SOURCE, "one day a fox came and saw the grapes on high", 0.0, 11.0)]
-    found = align(reference_words(parts), "one came and saw high").deleted_runs
-    assert [(run.text, run.start_s, run.end_s) for run in found] == [
+    _, found = align(SOURCE, reference_words(parts), "one came and saw high")
+    assert [(run.words, run.start, run.end) for run in found] == [
         ("day a fox", 1.0, 4.0),
         ("the grapes on", 7.0, 10.0),
     ]
@@ -71,7 +72,7 @@ def test_two_runs_are_separate() -> None:
 
 @pytest.mark.parametrize("text", ["the cat sat the mat and than it it purred", "no", ""])
 def test_counts_are_those_of_jiwer(text: str) -> None:
-    found = aligned(text).errors
+    found, _ = aligned(text)
     expected = jiwer.process_words("the cat sat on the mat and then it purred", text)
     assert (found.substitutions, found.deletions, found.insertions) == (
         expected.substitutions,
@@ -80,3 +81,10 @@ def test_counts_are_those_of_jiwer(text: str) -> None:
     )
     assert found.words == 10
     assert found.wer == pytest.approx(expected.wer)
+
+
+def test_word_errors_by_source() -> None:
+    pairs = [("one", "a cat"), ("two", "a dog"), ("one", "two mice")]
+    utterances = [ManifestEntry(SOURCE, text, source=source) for source, text in pairs]
+    rates = rates_by_source(utterances, ["a cat", "a hog", "two mice"])
+    assert list(rates.items()) == [("one", "0.00"), ("two", "50.00"), ("all", "16.67")]

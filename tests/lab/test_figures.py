@@ -6,16 +6,14 @@ import pytest
 from conch.bench.load import LoadResult, Offer, Outcome
 from conch.bench.offline import Measured
 from conch.bench.samples import Sample
-from conch.scoring.error_rates import ENGLISH_WORDS
+from conch.scoring.error_rates import ENGLISH_WORDS, Accuracy
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Hypothesis, Transcript
+from lab.alignment import DeletedWords
 from lab.baselines.faster_whisper import Options
 from lab.baselines.one_process import BaselineRun
 from lab.figures import (
     BaselineFigures,
-    DeletedWords,
-    Judged,
-    Scored,
     Spoken,
     Versus,
     baseline_figures,
@@ -39,18 +37,14 @@ def test_a_baseline_gives_the_same_figures_and_a_ratio() -> None:
         ("the cat sat", "x", "and it", "good night cat"), (1.0,) * 4, 4.0, 10.0, 6.0, 300
     )
     figures = baseline_figures(UTTERANCES, [1.0] * 4, run, OPTIONS, [ENGLISH_WORDS] * 4)
-    assert figures.scored.rtfx == 2.5
-    accuracy = figures.scored.judged.accuracy
+    assert figures.rtfx == 2.5
+    accuracy = figures.accuracy
     assert accuracy.wer == 0.2
     assert figures.cpu_s_per_audio_s == 0.6
-    known = Judged(accuracy=replace(accuracy, wer=0.21), deleted_runs=[])
-    assert versus(Scored(rtfx=2.0, judged=known), figures.scored) == Versus(
-        rtfx_ratio=0.8, wer_difference=0.01, deleted_runs_alone=[]
-    )
-    unknown = Judged(accuracy=replace(accuracy, wer=None), deleted_runs=[])
-    assert versus(Scored(rtfx=None, judged=unknown), figures.scored) == Versus(
-        rtfx_ratio=None, wer_difference=None, deleted_runs_alone=[]
-    )
+    known = replace(figures, rtfx=2.0, accuracy=replace(accuracy, wer=0.21))
+    assert versus(known, figures) == Versus(rtfx_ratio=0.8, wer_difference=0.01)
+    unknown = replace(figures, rtfx=None, accuracy=replace(accuracy, wer=None))
+    assert versus(unknown, figures) == Versus(rtfx_ratio=None, wer_difference=None)
 
 
 def test_characters_count_where_they_do_in_conch_bench() -> None:
@@ -80,10 +74,6 @@ def test_characters_count_where_they_do_in_conch_bench() -> None:
     assert (in_words.reference_words, in_words.cer) == (5, None)
 
 
-def spoken(*texts: str) -> Scored:
-    return figures_of(*texts).scored
-
-
 def figures_of(*texts: str) -> BaselineFigures:
     utterance = ManifestEntry(Path("d.wav"), "one day a fox came and saw the grapes on high")
     measured = BaselineRun(texts, (1.0,) * len(texts), 4.0, 10.0, 6.0, 300)
@@ -93,35 +83,24 @@ def figures_of(*texts: str) -> BaselineFigures:
 
 
 def test_counts_and_deleted_runs() -> None:
-    found = spoken("one came and saw high", "One day a fax came and and saw the grapes on high")
-    accuracy = found.judged.accuracy
+    found = figures_of("one came and saw high", "One day a fax came and and saw the grapes on high")
+    accuracy = found.accuracy
     assert accuracy.reference_words == 22
     assert (accuracy.substitutions, accuracy.deletions, accuracy.insertions) == (1, 6, 1)
     assert accuracy.wer == pytest.approx(8 / 22, abs=1e-6)
-    day, grapes = found.judged.deleted_runs
+    day, grapes = found.deleted_runs
     assert day == DeletedWords(
         path="d.wav", start=1.0, end=4.0, words="day a fox", first_word=1, end_word=4
     )
     assert (grapes.start, grapes.end, grapes.words) == (7.0, 10.0, "the grapes on")
 
 
-def test_runs_that_the_baseline_does_not_have() -> None:
-    run, baseline = spoken("one came and saw high"), spoken("one day a fox came and saw the")
-    # The baseline has lost "grapes on high": other words, but of the same stretch.
-    (alone,) = versus(run, baseline).deleted_runs_alone
-    assert alone.words == "day a fox"
-    assert versus(baseline, run).deleted_runs_alone == []
-    elsewhere = replace(baseline.judged.deleted_runs[0], path="e.wav")
-    other = replace(baseline, judged=replace(baseline.judged, deleted_runs=[elsewhere]))
-    assert len(versus(run, other).deleted_runs_alone) == 2
-
-
 def test_the_parts_of_a_joined_recording_are_normalised_on_their_own() -> None:
     parts = (Part(Path("a"), "in nineteen twenty", 0, 2), Part(Path("b"), "one cat", 3, 4))
     joined = JoinedUtterance(Path("ab.flac"), "in nineteen twenty one cat", parts=parts)
 
-    def found(text: str) -> Judged:
-        return judged([Spoken(joined, 4.0, text)])
+    def found(text: str) -> Accuracy:
+        return judged([Spoken(joined, 4.0, text)])[0]
 
-    assert found("in 1920 one cat").accuracy.reference_words == 4
-    assert found("in 1920").accuracy.deletions == 2
+    assert found("in 1920 one cat").reference_words == 4
+    assert found("in 1920").deletions == 2

@@ -2,9 +2,25 @@
 
 import numpy as np
 import pytest
+import soxr
+from numpy.typing import NDArray
 from spectra import decibels, power, random
 
-from lab.telephone import amplitude, band_pass, rms, telephone
+from lab.telephone import amplitude, band_pass, rms, telephone_call
+from lab.waveforms import coded
+
+RATE = 16_000
+
+
+def speech() -> NDArray[np.float32]:
+    """Return noise in bursts: two utterances in four seconds, with all frequencies."""
+    waveform = np.zeros(4 * RATE, np.float32)
+    waveform[8_000:24_000] = 0.1 * random(7).standard_normal(16_000)
+    waveform[40_000:56_000] = 0.05 * random(8).standard_normal(16_000)
+    return waveform
+
+
+SPANS = [(8_000, 24_000), (40_000, 56_000)]
 
 
 def test_levels() -> None:
@@ -27,11 +43,39 @@ def test_the_band_filter_delays_nothing() -> None:
     assert np.abs(band_pass(click)).argmax() == 400
 
 
-def test_a_line_has_its_noise_and_the_same_seed_gives_the_same() -> None:
-    speech = 0.1 * random(2).standard_normal(16_000).astype(np.float32)
-    speech[8_000:] = 0
-    line = telephone(speech, [(0, 8_000)], random())
-    noise = line - band_pass(speech)
-    assert 2 * decibels(rms(band_pass(speech)[:8_000]) / rms(noise)) == pytest.approx(15, abs=0.5)
-    np.testing.assert_array_equal(line, telephone(speech, [(0, 8_000)], random()))
-    assert not np.array_equal(line, telephone(speech, [(0, 8_000)], random(3)))
+def test_a_telephone_has_its_band_and_its_noise() -> None:
+    call = telephone_call(speech(), SPANS, random())
+    assert len(call) == len(speech()) // 2
+    clean = band_pass(soxr.resample(speech(), RATE, 8_000))
+    spoken = np.concatenate([clean[start // 2 : end // 2] for start, end in SPANS])
+    noise = call - clean
+    assert 2 * decibels(rms(spoken) / rms(noise)) == pytest.approx(15, abs=0.5)
+    # As loud in the pauses, where nothing else is.
+    assert 2 * decibels(rms(spoken) / rms(call[:3_900])) == pytest.approx(15, abs=0.5)
+    inside = power(call, 8_000, 450, 3250)
+    assert decibels(power(call, 8_000, 0, 200) / inside) < -40
+    assert decibels(power(call, 8_000, 3500, 4000) / inside) < -40
+
+
+def test_a_loud_telephone_is_not_clipped() -> None:
+    loud, quiet = (
+        telephone_call(8 * speech(), SPANS, random()),
+        telephone_call(speech(), SPANS, random()),
+    )
+    peak = np.abs(quiet).max()
+    assert peak < 1
+    assert np.abs(loud).max() == pytest.approx(1)
+    np.testing.assert_allclose(loud * peak, quiet, atol=1e-4)
+
+
+def test_the_same_seed_gives_the_same_noise() -> None:
+    call = telephone_call(speech(), SPANS, random())
+    np.testing.assert_array_equal(call, telephone_call(speech(), SPANS, random()))
+    assert not np.array_equal(call, telephone_call(speech(), SPANS, random(3)))
+
+
+def test_g711_keeps_the_level_and_is_coarse() -> None:
+    waveform = np.linspace(-1, 1, 1001, dtype=np.float32)
+    found = coded(waveform, 8_000, "ULAW")
+    assert len(np.unique(found)) <= 255
+    np.testing.assert_allclose(found, waveform, atol=0.03)

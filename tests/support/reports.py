@@ -7,7 +7,7 @@ from conch.bench.figures import ErrorMessage, Latency, MeanStage, RunFigures
 from conch.bench.header import Header, Machine
 from conch.bench.offline import OfflineRun
 from conch.scoring.error_rates import Accuracy
-from lab.figures import DeletedWords
+from lab.alignment import DeletedWords
 
 LATENCY = Latency(p50=100.4, p90=200.0, p95=300.0, p99=400.0, mean=1.0, max=2.0)
 

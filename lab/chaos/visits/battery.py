@@ -19,8 +19,8 @@ from lab.chaos.visits.behaviours import (
     learn,
     visited,
 )
-from lab.chaos.visits.gateway_process import GatewayAddresses, gateway_with
 from lab.chaos.visits.sent import honest
+from lab.gateway_process import GatewayAddresses, gateway_with
 
 PATIENCE_S = 60.0
 """Seconds for an answer, and for what runs to end; the machine may be busy."""

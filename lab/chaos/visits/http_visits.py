@@ -19,28 +19,21 @@ async def file_visit(address: str, door: Door, sent: Sent, field: str = "file") 
     form = aiohttp.FormData()
     for name, value in sent.options.items():
         form.add_field(name, as_text(value))
-    parts = (part if isinstance(part, bytes) else as_text(part).encode() for part in sent.parts)
-    form.add_field(field, b"".join(parts), filename="speech.wav", content_type="audio/wav")
+    form.add_field(field, _file(sent), filename="speech.wav", content_type="audio/wav")
     return await _answer(address, door, sent, form)
 
 
 async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
-    texts = [part for part in sent.parts if isinstance(part, str)]
-    text = "".join(texts) if len(texts) == len(sent.parts) else sent.parts[0]
-    return await _json(
-        address, door, sent, {"input": text, "response_format": "pcm", **sent.options}
-    )
+    body = {"input": _text(sent), "response_format": "pcm", **sent.options}
+    return await _json(address, door, sent, body)
 
 
 async def deepgram_file_visit(address: str, door: Door, sent: Sent) -> Answer:
-    parts = (part if isinstance(part, bytes) else as_text(part).encode() for part in sent.parts)
-    return await _answer(address, door, sent, b"".join(parts), "audio/wav", sent.options)
+    return await _answer(address, door, sent, _file(sent), "audio/wav", sent.options)
 
 
 async def deepgram_text_visit(address: str, door: Door, sent: Sent) -> Answer:
-    texts = [part for part in sent.parts if isinstance(part, str)]
-    text = "".join(texts) if len(texts) == len(sent.parts) else sent.parts[0]
-    body = json.dumps({"text": text})
+    body = json.dumps({"text": _text(sent)})
     return await _answer(address, door, sent, body, "application/json", sent.options)
 
 
@@ -55,6 +48,16 @@ async def secret_visit(address: str, door: Door, sent: Sent) -> Answer:
 async def session_visit(address: str, door: Door, sent: Sent) -> Answer:
     body = sent.parts[0] if sent.parts else {}
     return await _json(address, door, sent, {**body, **sent.options} if body == {} else body)
+
+
+def _file(sent: Sent) -> bytes:
+    parts = (part if isinstance(part, bytes) else as_text(part).encode() for part in sent.parts)
+    return b"".join(parts)
+
+
+def _text(sent: Sent) -> Any:
+    is_text = all(isinstance(part, str) for part in sent.parts)
+    return "".join(sent.parts) if is_text else sent.parts[0]
 
 
 def _field(name: str, sent: Sent) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -21,18 +21,6 @@ NO_MESSAGE = b"\xff\xff\xff"
 _METHODS = {
     method.path: method for name in (RECOGNITION, SYNTHESIS) for method in methods_of(name).values()
 }
-
-
-async def file_visit(address: str, door: Door, sent: Sent) -> Answer:
-    return await _visit(address, door, sent, _file_messages(sent, _METHODS[door.address]))
-
-
-async def stream_visit(address: str, door: Door, sent: Sent) -> Answer:
-    return await _visit(address, door, sent, _stream_messages(sent, _METHODS[door.address]))
-
-
-async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
-    return await _visit(address, door, sent, _text_messages(sent, _METHODS[door.address]))
 
 
 def _file_messages(sent: Sent, method: Method) -> list[bytes]:
@@ -73,11 +61,13 @@ def _set(options: Message, sent: Sent) -> None:
         options[name] = as_text(value)
 
 
-async def _visit(address: str, door: Door, sent: Sent, messages: list[bytes]) -> Answer:
-    over = threading.Event()
+async def _visit(
+    address: str, door: Door, sent: Sent, messages_of: Callable[[Sent, Method], list[bytes]]
+) -> Answer:
+    method, over = _METHODS[door.address], threading.Event()
 
     def requests() -> Iterator[bytes]:
-        yield from messages
+        yield from messages_of(sent, method)
         if not sent.ends:
             over.wait()
 
@@ -90,7 +80,7 @@ async def _visit(address: str, door: Door, sent: Sent, messages: list[bytes]) ->
         # Not the pool of the loop, which many visits that wait would fill.
         with ThreadPoolExecutor(1) as pool:
             try:
-                work = partial(_answer, call, _METHODS[door.address])
+                work = partial(_answer, call, method)
                 return await asyncio.get_running_loop().run_in_executor(pool, work)
             finally:
                 over.set()
@@ -119,3 +109,8 @@ def _said(response: Message) -> list[str]:
         for result in response.results
         if getattr(result, "is_final", True) and result.alternatives
     ]
+
+
+file_visit = partial(_visit, messages_of=_file_messages)
+stream_visit = partial(_visit, messages_of=_stream_messages)
+text_visit = partial(_visit, messages_of=_text_messages)

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -18,15 +19,22 @@ from lab.chaos.visits.sent import Sent
 
 async def listen_visit(address: str, door: Door, sent: Sent) -> Answer:
     query = {"encoding": "pcm16", **sent.options}
-    frames = [
-        part if isinstance(part, bytes) else json.dumps({"type": part}) for part in sent.parts
-    ]
-    return await _plain_visit(address, door, sent, query, frames)
+    return await _visit(address, door, sent, query, _audio(sent), "close")
 
 
 async def speak_visit(address: str, door: Door, sent: Sent) -> Answer:
     frames = [json.dumps({"type": "text", "text": part}) for part in sent.parts]
-    return await _plain_visit(address, door, sent, sent.options, frames)
+    return await _visit(address, door, sent, sent.options, frames, "close")
+
+
+async def deepgram_listen_visit(address: str, door: Door, sent: Sent) -> Answer:
+    query = {"encoding": "linear16", "sample_rate": RATE, **_deepgrams(sent)}
+    return await _visit(address, door, sent, query, _audio(sent), "CloseStream")
+
+
+async def deepgram_speak_visit(address: str, door: Door, sent: Sent) -> Answer:
+    frames = [json.dumps({"type": "Speak", "text": part}) for part in sent.parts]
+    return await _visit(address, door, sent, _deepgrams(sent), frames, "Close")
 
 
 async def realtime_visit(address: str, door: Door, sent: Sent) -> Answer:
@@ -60,17 +68,8 @@ async def realtime_visit(address: str, door: Door, sent: Sent) -> Answer:
     return answer
 
 
-async def deepgram_listen_visit(address: str, door: Door, sent: Sent) -> Answer:
-    query = {"encoding": "linear16", "sample_rate": RATE, **_deepgrams(sent)}
-    frames = [
-        part if isinstance(part, bytes) else json.dumps({"type": part}) for part in sent.parts
-    ]
-    return await _deepgram_visit(address, door, sent, query, frames, "CloseStream")
-
-
-async def deepgram_speak_visit(address: str, door: Door, sent: Sent) -> Answer:
-    frames = [json.dumps({"type": "Speak", "text": part}) for part in sent.parts]
-    return await _deepgram_visit(address, door, sent, _deepgrams(sent), frames, "Close")
+def _audio(sent: Sent) -> list[str | bytes]:
+    return [part if isinstance(part, bytes) else json.dumps({"type": part}) for part in sent.parts]
 
 
 def _deepgrams(sent: Sent) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def _deepgrams(sent: Sent) -> dict[str, Any]:
     return {name: value for name, value in sent.options.items() if name != "mode"}
 
 
-async def _deepgram_visit(
+async def _visit(
     address: str,
     door: Door,
     sent: Sent,
@@ -86,6 +85,7 @@ async def _deepgram_visit(
     frames: Sequence[str | bytes],
     end: str,
 ) -> Answer:
+    """Send frames and the message that ends a session, and hear all that comes, in any dialect."""
     error, said = None, list[str]()
     async with _socket(address, door, sent, query) as socket:
         if isinstance(socket, Answer):
@@ -95,40 +95,21 @@ async def _deepgram_visit(
             if isinstance(frame.data, bytes):
                 said = ["audio"]
                 continue
-            message = json.loads(frame.data)
-            if message["type"] == "Error":
-                is_fault = message["variant"] in ("SERVER_ERROR", "COMPONENT_FAILED")
-                status = status_of(message["variant"].lower(), is_fault=is_fault)
-                error = Answer(status, message["description"], is_gateway=True)
-            elif message["type"] == "Results":
-                said.append(message["channel"]["alternatives"][0]["transcript"])
-            elif message.get("event") == "EndOfTurn":
-                said.append(message["transcript"])
+            match json.loads(frame.data):
+                case {"type": "error", "error": problem}:
+                    error = _error(problem)
+                case {"type": "Error", "variant": variant, "description": text}:
+                    is_fault = variant in ("SERVER_ERROR", "COMPONENT_FAILED")
+                    status = status_of(variant.lower(), is_fault=is_fault)
+                    error = Answer(status, text, is_gateway=True)
+                case {"type": "end", "text": text}:
+                    said = [text]
+                case {"channel": {"alternatives": [{"transcript": text}, *_]}}:
+                    said.append(text)
+                case {"event": "EndOfTurn", "transcript": text}:
+                    said.append(text)
         closed = _closed(socket)
-    return error or Answer(closed.status, closed.text, is_gateway=True, said=" ".join(said))
-
-
-async def _plain_visit(
-    address: str, door: Door, sent: Sent, query: Mapping[str, Any], frames: Sequence[str | bytes]
-) -> Answer:
-    error, said = None, ""
-    async with _socket(address, door, sent, query) as socket:
-        if isinstance(socket, Answer):
-            return socket
-        await _send(socket, [*frames, *(['{"type": "close"}'] if sent.ends else [])])
-        async for frame in socket:
-            if isinstance(frame.data, bytes):
-                said = "audio"
-                continue
-            message = json.loads(frame.data)
-            if message["type"] == "error":
-                error = _error(message["error"])
-            elif message["type"] == "end":
-                said = message.get("text", said)
-        closed = _closed(socket)
-    if error is not None:
-        return error
-    return Answer(closed.status, closed.text, is_gateway=True, said=said)
+    return error or replace(closed, said=" ".join(said))
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from conch.families.ctc.encoder import (
     CtcStreamingEncoder,
     CtcStreamingEncoderConfig,
 )
+from conch.scoring.error_rates import number, table
 from lab.arguments import script_parser
 from lab.training.ctc.data import some_utterances
 from lab.waveforms import waveform_of
@@ -47,11 +48,11 @@ def main(arguments: list[str] | None = None) -> None:
     print(
         f"{len(os.sched_getaffinity(0))} cores, {sum(map(len, waveforms)) / 16_000:.0f} s of audio"
     )
-    print("\n| encoder | CPU ms per audio second | KB per stream |\n| --- | --- | --- |")
+    rows = []
 
     def line(name: str, run: Callable[[], object], kilobytes: str = "") -> None:
         cpu_ms = measured(run, sum(map(len, waveforms)) / 16_000, args.runs)
-        print(f"| {name} | {cpu_ms:.1f} | {kilobytes} |", flush=True)
+        rows.append([name, number(cpu_ms), kilobytes])
 
     full = CtcEncoder(CtcEncoderConfig(model=args.model, intra_threads=args.threads))
     line("CTC, full context", partial(one_by_one, full, waveforms))
@@ -69,6 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
             run = partial(streamed, component, waveforms, chunk_ms, streams)
             line(name, run, kilobytes)
         component.close()
+    print(f"\n{table(['encoder', 'CPU ms per audio second', 'KB per stream'], rows)}")
 
 
 def measured(run: Callable[[], object], audio_s: float, runs: int) -> float:

@@ -6,16 +6,15 @@ With --graph also by the decoding graph that comes with Conch, or one of `conch 
 --rescore the n-best of that graph are rescored by an n-gram, as option rescore does it.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.families.ctc.decoder import unpacked_graph
-from conch.scoring.error_rates import percent, word_error_rate
+from conch.scoring.error_rates import table
+from lab.alignment import rates_by_source
 from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import some_utterances
@@ -55,13 +54,12 @@ def main(arguments: list[str] | None = None) -> None:
         model.to("cuda" if torch.cuda.is_available() else "cpu")
     utterances = some_utterances(args.manifest, args.split, args.limit)
     waveforms = [waveform_of(item.path) for item in utterances]
-    table = Table([item.source for item in utterances], [item.text for item in utterances])
     if args.graph is not None:
         path = Path(args.graph) if args.graph else unpacked_graph()
         graph = DecodingGraph(path, units.vocab)
     if args.rescore:
         language_model = load_language_model(LanguageModelConfig(model=args.language_model))
-    print(table.head, flush=True)
+    rates: dict[str, dict[str, str]] = {}
     for chunk_ms in args.chunk_ms:
         log_probs = log_probs_of(
             model,
@@ -70,34 +68,15 @@ def main(arguments: list[str] | None = None) -> None:
             left_frames=args.left_ms // _FRAME_MS,
         )
         context = f"{chunk_ms} ms" if chunk_ms else "full"
-        print(table.row(f"{context}, greedy", greedy_texts(log_probs, units)), flush=True)
+        rates[f"{context}, greedy"] = rates_by_source(utterances, greedy_texts(log_probs, units))
         if args.graph is not None:
             texts = graph_texts(graph, log_probs)
-            print(table.row(f"{context}, graph", texts), flush=True)
+            rates[f"{context}, graph"] = rates_by_source(utterances, texts)
         if args.rescore:
             texts = best_texts(scored_lists(graph, language_model, log_probs))
-            print(table.row(f"{context}, graph, rescored", texts), flush=True)
-
-
-class Table:
-    """Word error rates by source, as lines of Markdown."""
-
-    def __init__(self, sources: Sequence[str], references: Sequence[str]) -> None:
-        self._sources, self._references = np.array(sources), references
-        self._columns = sorted(set(sources))
-
-    @property
-    def head(self) -> str:
-        names = ["WER %", *self._columns, "all"]
-        return f"| {' | '.join(names)} |\n|{' --- |' * len(names)}"
-
-    def row(self, name: str, texts: Sequence[str]) -> str:
-        rates = []
-        for column in [*self._columns, None]:
-            some = np.flatnonzero((self._sources == column) | (column is None))
-            references = [self._references[index] for index in some]
-            rates.append(percent(word_error_rate(references, [texts[index] for index in some])))
-        return f"| {name} | {' | '.join(rates)} |"
+            rates[f"{context}, graph, rescored"] = rates_by_source(utterances, texts)
+    columns = next(iter(rates.values()), {})
+    print(table(["WER %", *columns], [[name, *row.values()] for name, row in rates.items()]))
 
 
 if __name__ == "__main__":

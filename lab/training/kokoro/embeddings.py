@@ -5,20 +5,19 @@ python -m lab.training.kokoro.embeddings speech/manifest.tsv
 The manifest's column `speaker` is `VOICE*1.00+OTHER` for recordings of a voice.
 """
 
-import csv
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
-from conch.component import SAMPLE_RATE, FloatArray, Row, unit
+from conch.component import FloatArray, Row, unit
 from conch.component.parameters import NiceConfig
 from conch.component.pitch import median_pitch
 from conch.families.kokoro import NAMES
 from conch.families.kokoro.likeness import EMBEDDINGS, LEAST_S, MOST_S, embedding_of
 from conch.families.speakers.components import EmbeddingComponent
 from lab.arguments import script_parser
+from lab.waveforms import rows_of, waveform_of
 
 RECORDINGS = 4
 """Of each voice."""
@@ -31,16 +30,14 @@ def main() -> None:
     embedding = EmbeddingComponent(NiceConfig(nice=0))
     embeddings: defaultdict[str, list[FloatArray]] = defaultdict(list)
     pitches: defaultdict[str, list[float]] = defaultdict(list)
-    with manifest.open(newline="") as file:
-        for item in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            voice, separator, _ = item["speaker"].partition("*1.00")
-            is_fitting = LEAST_S <= float(item["duration"]) <= MOST_S and voice in NAMES
-            if not separator or not is_fitting or len(embeddings[voice]) == RECORDINGS:
-                continue
-            waveform, rate = soundfile.read(manifest.parent / item["path"], dtype="float32")
-            assert rate == SAMPLE_RATE
-            embeddings[voice].append(embedding_of(embedding, Row({"waveform": waveform})))
-            pitches[voice].append(median_pitch(waveform))
+    for item in rows_of(manifest, ("path", "speaker", "duration")):
+        voice, separator, _ = item["speaker"].partition("*1.00")
+        is_fitting = LEAST_S <= float(item["duration"]) <= MOST_S and voice in NAMES
+        if not separator or not is_fitting or len(embeddings[voice]) == RECORDINGS:
+            continue
+        waveform = waveform_of(manifest.parent / item["path"])
+        embeddings[voice].append(embedding_of(embedding, Row({"waveform": waveform})))
+        pitches[voice].append(median_pitch(waveform))
     for voice in NAMES:
         likeness = np.round(np.stack(embeddings[voice]) @ embeddings[voice][0], 2)
         print(voice, likeness, f"{np.median(pitches[voice]):.0f} Hz")

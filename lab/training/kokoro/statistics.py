@@ -12,7 +12,7 @@ from onnx import helper
 from onnx.utils import Extractor
 
 from conch.bench.samples import Choice
-from conch.cli.bench import LIMIT, add_input, settings_of
+from conch.cli.bench import settings_of
 from conch.component import Array, DoubleArray, Row, bytes_array
 from conch.component.onnx import open_network
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
@@ -26,7 +26,7 @@ from conch.families.kokoro.components import (
     KokoroConfig,
     unpacked,
 )
-from lab.arguments import script_parser, types_of
+from lab.arguments import script_parser
 
 VARIANCE, MEAN = "ReduceMean_2_output_0", "ReduceMean_output_0"
 """Ends of the names of both values of a normalisation."""
@@ -71,9 +71,8 @@ def measuring(source: Path) -> tuple[bytes, list[str]]:
 
 
 def main() -> None:
-    parser = script_parser(__doc__)
-    add_input(parser, LIMIT, **types_of(LIMIT))
-    texts = [item.text for item in settings_of(Choice, parser.parse_args()).utterances()]
+    args = script_parser(__doc__, takes_manifest=True).parse_args()
+    texts = [item.text for item in settings_of(Choice, args).utterances()]
     config = KokoroConfig(nice=0)
     source = KOKORO.source(config.model)
     content, names = measuring(source)

@@ -23,6 +23,7 @@ from conch.families.ctc import WEIGHTS
 from conch.families.ctc.decoder import unpacked_graph
 from conch.families.punctuation.model import LOWER, MARKS, PunctuatorConfig
 from conch.families.punctuation.punctuator import Punctuator
+from conch.scoring.error_rates import number, table
 from conch.scoring.manifest import read_manifest
 from lab.arguments import script_parser
 from lab.training.ctc.scoring import ExportedModel, log_probs_of
@@ -70,16 +71,15 @@ def main(arguments: list[str] | None = None) -> None:
         return [text for text, _ in punctuator.punctuate(texts)]
 
     inputs = recognised(segments) if args.graph else [spoken(item.words) for item in segments]
-    print(
-        "| source | words | by | comma F1 | period F1 | question F1 | capital F1 | case right % |\n"
-        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
-    )
+    rows = []
     sources = dict.fromkeys(segment.source for segment in segments)
     for source in (*sources, "all") if len(sources) > 1 else sources:
         own = [index for index, item in enumerate(segments) if source in (item.source, "all")]
         wanted, texts = [segments[index].words for index in own], [inputs[index] for index in own]
         for name, writer in (("baseline", first_and_last), ("model", model)):
-            print(row_of(source, name, wanted, writer(texts)), flush=True)
+            rows.append([source, *row_of(name, wanted, writer(texts))])
+    signs = ("comma F1", "period F1", "question F1", "capital F1")
+    print(table(["source", "words", "by", *signs, "case right %"], rows))
 
 
 def segments_of_text(path: Path) -> Iterator[Segment]:
@@ -124,9 +124,7 @@ def first_and_last(texts: Sequence[str]) -> list[str]:
     return [f"{text[:1].upper()}{text[1:]}." for text in capital]
 
 
-def row_of(
-    source: str, name: str, wanted: Sequence[Sequence[PrintedWord]], texts: Sequence[str]
-) -> str:
+def row_of(name: str, wanted: Sequence[Sequence[PrintedWord]], texts: Sequence[str]) -> list[str]:
     pairs = [
         pair
         for words, text in zip(wanted, texts, strict=True)
@@ -136,8 +134,7 @@ def row_of(
     cases = np.array([(case_of(first.word), case_of(second.word)) for first, second in pairs])
     scores = [f1(marks == MARKS.index(mark)) for mark in (",", ".", "?")]
     scores += [f1(cases != LOWER), float((cases[:, 0] == cases[:, 1]).mean())]
-    shown = " | ".join(f"{100 * score:.1f}" for score in scores)
-    return f"| {source} | {len(pairs)} | {name} | {shown} |"
+    return [str(len(pairs)), name, *(number(100 * score) for score in scores)]
 
 
 def pairs_of(

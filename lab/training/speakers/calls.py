@@ -1,15 +1,13 @@
 """Speech as it is heard over a telephone, drawn from a seed."""
 
-import io
-
 import numpy as np
-import soundfile
 import soxr
 from numpy.typing import NDArray
 from scipy.signal import firwin, lfilter
 
 from conch.component import SAMPLE_RATE
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms
+from lab.waveforms import coded
 
 LOW_HZ, HIGH_HZ = (150, 330), (3150, 3800)
 """Ranges of a line's edges."""
@@ -36,11 +34,8 @@ def called(waveform: NDArray[np.float32], random: np.random.Generator) -> NDArra
         noise = np.convolve(noise, taps, "same")
     level = amplitude(-random.uniform(*SNR_DB))
     noise = noise * rms(line.astype(np.float32)) / rms(noise.astype(np.float32)) * level
-    coded = io.BytesIO()
     codec = str(random.choice(list(CODECS), p=list(CODECS.values())))
     sent = np.clip(line + noise, -1, 1).astype(np.float32)
-    soundfile.write(coded, sent, TELEPHONE_SAMPLE_RATE, format="WAV", subtype=codec)
-    coded.seek(0)
-    decoded, _ = soundfile.read(coded, dtype="float32")
+    decoded = coded(sent, TELEPHONE_SAMPLE_RATE, codec)
     back = soxr.resample(decoded, TELEPHONE_SAMPLE_RATE, SAMPLE_RATE)
     return np.asarray(back, np.float32)

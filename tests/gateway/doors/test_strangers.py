@@ -22,7 +22,7 @@ from lab.chaos.answers import Answer
 from lab.chaos.visits.battery import CROWD, THOSE_WHO_STAY, Battery, Findings, visit_all
 from lab.chaos.visits.behaviours import QUICK, SLOW, Behaviour
 from lab.chaos.visits.clients import client_of
-from lab.chaos.visits.gateway_process import gateway_with
+from lab.gateway_process import gateway_with
 
 FALLS: dict[tuple[str, str], str] = {}
 """What does not hold today, by door and behaviour, and why."""

@@ -50,8 +50,9 @@ def test_a_report_says_what_was_sent_and_what_did_not_hold(report):
     text = markdown(report)
     assert "300 hostile requests: 1 answers did not hold. 9 honest" in text
     assert "| gRPC | 300 | 100 | 199 | 0 | 0 | 1 | 9 | 0 | 0 | 0.31 | 4 |" in text
-    assert "| vad | 1.2 | 0 of 20 | restart | 12 of 40 |" in text
-    assert "| speech | 2.0 | 3 of 20 | - | - |" in text
+    assert "| killed | 2 | 0 | 1.6 | 2.0 (speech) | 3 of 40 |" in text
+    assert "| frozen | 1 | 1 | - | - | 12 of 40 |" in text
+    assert "| segments of shared memory | 15 | 15 |" in text
     assert "- gRPC, number 7: INTERNAL &lt;module>" in text
     assert "- memory: no time was left" in text
     assert "Everything held." in markdown(replace(report, failures=[], faults=[]))

@@ -4,17 +4,17 @@ from reports import DELETED, LATENCY, accuracy, header, offline_run
 
 from conch.bench.offline import OfflineRun
 from conch.wire.options import RecognitionOptions
+from lab.alignment import DeletedWords
 from lab.baselines.faster_whisper import Options
-from lab.figures import BaselineFigures, DeletedWords, Judged, JudgedRun, Scored, Versus
-from lab.offline.benchmark import ComparedRun, OfflineComparison
+from lab.figures import BaselineFigures, JudgedRun, Versus
+from lab.offline.benchmark import OfflineComparison
 from lab.offline.report import markdown
 from lab.recordings.joined import Joining
 
 BASELINE = BaselineFigures(
-    scored=Scored(
-        rtfx=22.2,
-        judged=Judged(accuracy=accuracy(0.0533, {"read": 0.041, "talk": 0.081}), deleted_runs=[]),
-    ),
+    rtfx=22.2,
+    accuracy=accuracy(0.0533, {"read": 0.041, "talk": 0.081}),
+    deleted_runs=[],
     latency_ms=LATENCY,
     audio_s=60.0,
     wall_s=3.0,
@@ -25,14 +25,12 @@ BASELINE = BaselineFigures(
 )
 
 
-def compared(run: OfflineRun, deleted: Sequence[DeletedWords] = ()) -> ComparedRun:
-    versus = Versus(rtfx_ratio=0.9, wer_difference=-0.0012, deleted_runs_alone=deleted)
-    return ComparedRun(
-        judged=JudgedRun(run=run, deleted_runs=deleted), versus={"faster-whisper": versus}
-    )
+def compared(run: OfflineRun, deleted: Sequence[DeletedWords] = ()) -> JudgedRun:
+    versus = Versus(rtfx_ratio=0.9, wer_difference=-0.0012)
+    return JudgedRun(run=run, deleted_runs=deleted, versus={"faster-whisper": versus})
 
 
-def text_of(*runs: ComparedRun, joining: Joining | None = None) -> str:
+def text_of(*runs: JudgedRun, joining: Joining | None = None) -> str:
     return markdown(
         OfflineComparison(
             header=header(),
@@ -69,8 +67,8 @@ def test_every_table_is_rectangular() -> None:
 def test_word_errors_and_deleted_runs_have_tables() -> None:
     lines = text_of(compared(offline_run(1), [DELETED])).splitlines()
     ours, theirs = (f"200 | 6 | 3 | 1 | {wer} | 3.00 | 1.50 | 0.50" for wer in ("5.21", "5.33"))
-    assert f"| conch | closed loop, 1 | {ours} | 1 | 1 |" in lines
-    assert f"| faster-whisper | closed loop, 1 | {theirs} | 0 | - |" in lines
+    assert f"| conch | closed loop, 1 | {ours} | 1 |" in lines
+    assert f"| faster-whisper | closed loop, 1 | {theirs} | 0 |" in lines
     assert "| recording-0003.flac | conch | 61.0 | 62.5 | 4 | he was not there |" in lines
 
 

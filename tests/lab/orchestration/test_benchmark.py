@@ -13,6 +13,7 @@ from conch.wire.errors import BenchError
 from lab.orchestration import plots
 from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport, run, systems
 from lab.orchestration.figures import Rounds, SystemFigures, ratios, system_figures
+from lab.orchestration.in_process import SystemRun
 from lab.orchestration.report import markdown
 from lab.orchestration.systems import (
     CONCH,
@@ -21,7 +22,6 @@ from lab.orchestration.systems import (
     Clip,
     Measured,
     System,
-    SystemRun,
     blocking,
 )
 from lab.served import ServedStage
@@ -108,19 +108,6 @@ def test_recordings_that_are_sent_again_count_once_in_wer_and_each_time_in_speed
     assert (closed.requests, closed.audio_s, closed.rtfx) == (3, 6.0, 3.0)
     assert closed.accuracy.wer == 0.0
     assert closed.cpu_s_per_audio_s["vad"] == 0.5
-
-
-@pytest.mark.parametrize(("requests", "ratio"), [(99, None), (100, 0.5)])
-def test_p99_is_compared_from_a_hundred_requests_on(requests: int, ratio: float | None) -> None:
-    found = {}
-    for system in systems([1])[:2]:
-        latency_s = 0.1 if system.name == CONCH else 0.2
-        outcomes = tuple(Outcome(index, latency_s, "it purred") for index in range(requests))
-        one = SystemRun(CLOSED, LoadResult(outcomes, 2.0), {}, STAGES)
-        rounds = Rounds(system, [Measured([one], Memory(1.0, {}))])
-        found[system.name] = system_figures(rounds, UTTERANCES, CLIPS)
-    (load,) = ratios(found, CONCH)["conch / in process"].loads
-    assert load.p99 == ratio
 
 
 def test_ratios_are_medians_of_those_within_a_round() -> None:

@@ -11,7 +11,6 @@ from conch.wire.errors import BenchError
 from lab.speakers import conversations
 from lab.speakers.conversations import (
     conversation,
-    mu_law,
     overlap_share,
     read_sources,
     speech_spans,
@@ -70,10 +69,3 @@ def test_a_turn_has_the_short_pauses_of_its_utterance(monkeypatch):
 def test_too_few_speakers_are_told(sources):
     with pytest.raises(BenchError, match="4 speakers are asked for, and there are 3"):
         conversation(sources, 4, 20, "clean", [1])
-
-
-def test_g711_keeps_the_level_and_is_coarse():
-    waveform = np.linspace(-1, 1, 1001, dtype=np.float32)
-    coded = mu_law(waveform)
-    assert len(np.unique(coded)) <= 255
-    np.testing.assert_allclose(coded, waveform, atol=0.03)

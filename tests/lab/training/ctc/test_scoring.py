@@ -6,7 +6,6 @@ import torch
 
 from conch.decoding.units import Characters
 from lab.training.ctc import checkpoint
-from lab.training.ctc.evaluate import Table
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 from lab.training.ctc.scoring import ExportedModel, log_probs_of
 
@@ -32,11 +31,3 @@ def test_exported_graph_gives_the_same(tmp_path, chunk, left):
         assert ours.shape == theirs.shape
         assert len(ours) >= len(waveform) / 320
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
-
-
-def test_word_errors_by_source():
-    table = Table(["one", "two", "one"], ["a cat", "a dog", "two mice"])
-    assert table.head.splitlines()[0] == "| WER % | one | two | all |"
-    assert (
-        table.row("greedy", ["a cat", "a hog", "two mice"]) == "| greedy | 0.00 | 50.00 | 16.67 |"
-    )

@@ -5,6 +5,7 @@ As a program it runs until its standard input ends; `gateway_with` starts it.
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import urllib.request
@@ -30,6 +31,7 @@ class GatewayAddresses:
     http: str
     others: Mapping[str, str]
     """By transport."""
+    pid: int
 
     def of(self, door: Door) -> str:
         return self.others.get(door.transport, self.http)
@@ -54,11 +56,12 @@ def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[GatewayAdd
     `settings` are those of `GatewayConfig`, with `times` as those of `Times`.
     """
     command = [sys.executable, "-m", __name__, json.dumps({"servers": [server], **settings})]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    # The caller's own keys would lock it.
+    environment = {**os.environ, "CONCH_API_KEYS": ""}
     with (
         log.open("w") as errors,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-        ) as process,
+        subprocess.Popen(command, stderr=errors, text=True, env=environment, **pipes) as process,
     ):
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -79,7 +82,8 @@ def main() -> None:
         others = {
             port.transport: service.other_urls[port.name].partition("//")[2] for port in PORTS
         }
-        print(json.dumps({"http": service.url.partition("//")[2], "others": others}), flush=True)
+        said = {"http": service.url.partition("//")[2], "others": others, "pid": os.getpid()}
+        print(json.dumps(said), flush=True)
         sys.stdin.read()
 
 
