@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import subprocess
 import threading
 import time
@@ -14,7 +15,7 @@ from conch.launcher.admin import callers_restrictions, new_key, own_restrictions
 from conch.launcher.config import ServerConfig, server_command
 from conch.launcher.endpoints import Endpoints, pick_free
 from conch.launcher.healing import Backoff, frozen, stopped_since
-from conch.launcher.keeper import LOOK_S, Keeper
+from conch.launcher.keeper import LIST_S, LOOK_S, Keeper
 from conch.launcher.loaded_models import settings_for
 from conch.launcher.logs import LOGGER
 from conch.launcher.preparation import Preparation, prepare
@@ -223,11 +224,14 @@ class TritonServer:
         timeout_s = self.config.startup_timeout_s
         deadline = time.monotonic() + timeout_s
         stopped: dict[int, float] = {}
+        stubs, listed = dict[int, str](), -math.inf
         workspace, processes = process.workspace, process.processes
         while not endpoints.is_ready(workspace.name):
             workspace.close_to_others()
             now = time.monotonic()
-            looks = {**processes.look_at_server(), **processes.look_at(processes.stubs())}
+            if now - listed >= LIST_S:
+                stubs, listed = processes.stubs(), now
+            looks = {**processes.look_at_server(), **processes.look_at(stubs)}
             stopped = stopped_since(stopped, looks, now)
             if frozen(stopped, now):
                 raise _CrashError("a signal has stopped a process of the server while it started")
