@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "growth": ("lab.growth.report", "the cost of a second of audio as the load grows"),
     "gateway": ("lab.gateway", "latency and CPU of the gateway next to Triton's"),
     "fairness": ("lab.fairness", "waits of a crowd, and of a short recording during a long one"),
+    "first": ("lab.first", "the first segment of a long recording, and that segment alone"),
     "chaos": ("lab.chaos.command", "hostile requests, overload and faults against a server"),
     "bulk": ("lab.bulk", "the cost of conch bulk next to conch transcribe"),
     "perf-analyzer-input": (

@@ -2,10 +2,11 @@
 
 python -m lab.fitting speech/manifest.tsv --split dev --speakers 84,777 --minutes 2
 
-The manifest has a column `speaker`. A network that no voice is fitted by says too how alike the
-voices are, if its packages are there: GE2E (Wan et al. 2018) by Resemblyzer.
+The manifest has a column `speaker`. Two networks that no voice is fitted by judge too, if their
+packages are there: how alike the voices are, and how a listener likes them.
 
-pip install --no-deps resemblyzer webrtcvad-wheels   # and librosa; Apache-2.0, 17 MB
+pip install --no-deps resemblyzer webrtcvad-wheels   # and librosa; Apache-2.0; Wan et al. 2018
+pip install distillmos              # MIT, 16 MB, and torchaudio; Stahl & Gamper 2025
 """
 
 import time
@@ -41,6 +42,8 @@ POLL_S = 2.0
 
 Sound = Callable[[FloatArray], FloatArray]
 """Returns how a waveform at 16 kHz sounds, a unit vector."""
+Opinion = Callable[[Sequence[FloatArray]], float]
+"""Predicts the mean opinion score of waveforms at 16 kHz, 1 to 5."""
 
 
 def other_network() -> Sound | None:
@@ -51,6 +54,21 @@ def other_network() -> Sound | None:
 
     encoder = VoiceEncoder("cpu", verbose=False)
     return lambda waveform: encoder.embed_utterance(normalize_volume(waveform, -30))
+
+
+def opinion_scores() -> Opinion | None:
+    if missing("distillmos"):
+        return None
+    import torch
+    from distillmos import ConvTransformerSQAModel
+
+    network = ConvTransformerSQAModel().eval()
+
+    @torch.no_grad()
+    def score(waveforms: Sequence[FloatArray]) -> float:
+        return float(np.mean([network(torch.tensor(item)[None]).item() for item in waveforms]))
+
+    return score
 
 
 def files_of(manifest: Path, split: str, speaker: str) -> list[Path]:
@@ -93,7 +111,7 @@ def main() -> None:
     parser.add_argument("--speakers", required=True, help="speakers, with commas")
     parser.add_argument("--minutes", type=int, default=10)
     args = parser.parse_args()
-    sound_of, rows = other_network(), []
+    sound_of, score, rows = other_network(), opinion_scores(), []
     with server_that_fits(None) as url, Client(url) as client:
         for speaker in args.speakers.split(","):
             files = files_of(args.manifest, args.split, speaker)[: 2 * FILES]
@@ -101,19 +119,21 @@ def main() -> None:
             voice = fitted(client, name, files[:FILES], args.minutes)
             row = [speaker, voice.mix, number(voice.start_similarity, 3)]
             row += [number(voice.similarity, 3), number(voice.wer, 1), str(voice.steps)]
+            recordings = [soundfile.read(path, dtype="float32")[0] for path in files]
+            compared = (spoken(client, voice.mix), spoken(client, name), recordings[:FILES])
             if sound_of:
-                recordings = [
-                    soundfile.read(path, dtype="float32")[0] for path in files[: 2 * FILES]
-                ]
                 held_back = recordings[FILES:] or recordings[1::2]
                 person = unit(np.mean([sound_of(item) for item in held_back], axis=0))
-                compared = (spoken(client, voice.mix), spoken(client, name), recordings[:FILES])
                 row += [number(likeness(sound_of, item, person), 3) for item in compared]
+            if score:
+                row += [number(score(item), 2) for item in compared]
             client.remove_voice(name)
             rows.append(row)
             print("  ".join(row), flush=True)
     header = ["speaker", "mix", "CAM++ before", "after", "WER %", "steps"]
-    print(table(header + ["other before", "after", "own"] * bool(sound_of), rows))
+    header += ["other before", "after", "own"] * bool(sound_of)
+    header += ["MOS before", "after", "own"] * bool(score)
+    print(table(header, rows))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
 from lab.alignment import TimedWord
 from lab.cpu import ORCHESTRATION, share_of
-from lab.live.screen import screen_errors
+from lab.live.screen import Revisions, firm_lags_s, revisions, screen_errors
 from lab.live.shown import Screen, screens
 
 
@@ -77,6 +77,13 @@ class ViewedRun:
     """
     screen_wer_2s: float | None = None
     """The same 2 s after each word was spoken."""
+    firm_lag_ms: Latency = field(default_factory=Latency)
+    """Time from a word's end to the first answer with the word as firm, or with its final text."""
+    revised_share: float | None = None
+    """Words on the screen that a later text of their utterance replaced or removed, per word of
+    the last texts. A word that changes twice counts twice."""
+    firm_revised_share: float | None = None
+    """Fraction of the firm words that the final text of their utterance replaced or removed."""
     rolling: RollingFigures | None = None
     """None if no answer reports rolling passes."""
     calls_per_chunk: float
@@ -105,8 +112,12 @@ def viewed(
 ) -> ViewedRun:
     """Return the figures of a run with those of its viewers.
 
-    `words` are those of the reference of each stream, on its clock; empty if their times are not
-    known. `used_cpu_s` are CPU seconds of the server by process.
+    Args:
+        run: the figures of all streams.
+        records: of each stream.
+        words: of the reference of each stream, on its clock; empty if their times are not known.
+        scoring: what counts as a word.
+        used_cpu_s: CPU seconds of the server by process; None if they are not known.
     """
     chunks = max(1, run.chunks)
     seen = [
@@ -114,11 +125,17 @@ def viewed(
         for item, spoken in zip(records, words, strict=True)
         if item.shown and not item.error
     ]
+    revised = sum((revisions(found) for _, found in seen), Revisions())
     return ViewedRun(
         run=run,
         after_endpoint_ms=latency_ms([v for item in records for v in item.after_endpoint_s]),
         screen_wer_1s=_screen_wer(seen, 1.0),
         screen_wer_2s=_screen_wer(seen, 2.0),
+        firm_lag_ms=latency_ms(
+            [lag for spoken, found in seen for lag in firm_lags_s(spoken, found)]
+        ),
+        revised_share=_ratio(revised.revised, revised.words),
+        firm_revised_share=_ratio(revised.firm_revised, revised.firm),
         rolling=_rolling([item.rolling for item in records if item.rolling]),
         calls_per_chunk=round(sum(item.calls for item in records) / chunks, 3),
         cpu_ms_per_chunk_by_process={
@@ -132,12 +149,16 @@ def _screen_wer(
     seen: Sequence[tuple[Sequence[TimedWord], Sequence[Screen]]], delay_s: float
 ) -> float | None:
     errors = sum(screen_errors(spoken, found, delay_s) for spoken, found in seen)
-    words = sum(len(spoken) for spoken, _ in seen)
-    return round(errors / words, 6) if words else None
+    return _ratio(errors, sum(len(spoken) for spoken, _ in seen))
 
 
 def _rolling(sent: Sequence[Sequence[RollingPasses]]) -> RollingFigures | None:
-    """Return the figures of rolling passes; the counts of an answer are its stream's so far."""
+    """Return the figures of rolling passes.
+
+    Args:
+        sent: of each stream with rolling passes, what its answers say, in order. The counts are
+            those of the stream so far.
+    """
     if not sent:
         return None
     intervals = [item.interval_ms for stream in sent for item in stream if item.interval_ms]
@@ -154,3 +175,7 @@ def _rolling(sent: Sequence[Sequence[RollingPasses]]) -> RollingFigures | None:
         interval_ms=round(sum(intervals) / len(intervals), 1) if intervals else None,
         late_ms=latency_ms(late_s),
     )
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return round(part / whole, 6) if whole else None

@@ -46,6 +46,11 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
             ("streams: what a viewer sees", lambda run: run.streams),
             (f"{rate} % after 1 s", lambda run: percent(run.screen_wer_1s)),
             ("after 2 s", lambda run: percent(run.screen_wer_2s)),
+            ("firm after ms, mean", lambda run: number(run.firm_lag_ms.mean, 0)),
+            ("p50", lambda run: number(run.firm_lag_ms.p50, 0)),
+            ("p95", lambda run: number(run.firm_lag_ms.p95, 0)),
+            ("words revised %", lambda run: percent(run.revised_share)),
+            ("firm words revised %", lambda run: percent(run.firm_revised_share)),
             (
                 "endpoint to second pass p50 ms",
                 lambda run: number(run.after_endpoint_ms.p50, 0),

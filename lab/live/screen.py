@@ -1,4 +1,4 @@
-"""How right and how early the text on the screen of a live stream is.
+"""How right, how early and how steady the text on the screen of a live stream is.
 
 `screen_errors` judges each word of the reference once, a fixed time after it was spoken, by the
 text that is on the screen then. The text is aligned with the whole reference by edit distance.
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.alignment import TimedWord
-from lab.live.shown import Screen
+from lab.live.shown import Line, Screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class PrefixAligner:
     """
 
     def __init__(self, reference: Sequence[str]) -> None:
+        """Start with the rows of the empty text.
+
+        Args:
+            reference: normalised words.
+        """
         self._places = np.arange(len(reference) + 1)
         numbers: dict[str, int] = {}
         self._reference = [numbers.setdefault(word, len(numbers)) for word in reference]
@@ -55,7 +60,9 @@ class PrefixAligner:
     def steps_back(self, words: Sequence[str], least: int = 0) -> Iterator[Step]:
         """Yield the steps of the best alignment from its end to its beginning.
 
-        `least` is the number of reference words that are not free at the end.
+        Args:
+            words: normalised words.
+            least: number of reference words that are not free at the end.
         """
         ids = [self._numbers.get(word, -1) for word in words]
         self._update(ids)
@@ -79,9 +86,7 @@ class PrefixAligner:
 
     def _update(self, ids: list[int]) -> None:
         """Compute the rows of the words after those that the last text shares."""
-        pairs = enumerate(zip(self._words, ids, strict=False))
-        fewest = min(len(self._words), len(ids))
-        shared = next((place for place, (old, new) in pairs if old != new), fewest)
+        shared = shared_beginning(self._words, ids)
         del self._rows[shared + 1 :]
         for number in ids[shared:]:
             above = self._rows[-1]
@@ -93,7 +98,13 @@ class PrefixAligner:
 
 
 def screen_errors(reference: Sequence[TimedWord], screens: Sequence[Screen], delay_s: float) -> int:
-    """Return the word errors on the screen, each word judged `delay_s` after its end."""
+    """Return the word errors on the screen; see the module.
+
+    Args:
+        reference: words of the stream with times on its clock, in order.
+        screens: what was shown, in order of time.
+        delay_s: time from a word's end until it is judged, in seconds.
+    """
     aligner = PrefixAligner([word.text for word in reference])
     middles_s = [(word.start_s + word.end_s) / 2 for word in reference]
     times_s = [screen.at_s for screen in screens]
@@ -115,3 +126,99 @@ def screen_errors(reference: Sequence[TimedWord], screens: Sequence[Screen], del
             if step.reference <= judged[-1]:
                 errors += step.is_inserted - step.is_equal
     return errors
+
+
+def firm_lags_s(reference: Sequence[TimedWord], screens: Sequence[Screen]) -> list[float]:
+    """Return how long after it was spoken each firm word became firm, in seconds.
+
+    The k-th word of an utterance becomes firm with the first answer that has k firm words of it;
+    all words of its final text are firm. It is aligned with the reference as `screen_errors` does
+    it. A word that has no equal reference word then is left out.
+
+    Args:
+        reference: words of the stream with times on its clock, in order.
+        screens: what was shown, in order of time.
+    """
+    aligner = PrefixAligner([word.text for word in reference])
+    middles_s = [(word.start_s + word.end_s) / 2 for word in reference]
+    known: list[int] = []
+    lags_s = []
+    for screen in screens:
+        known += [0] * (len(screen.lines) - len(known))
+        new: set[int] = set()
+        offset = 0
+        for index, line in enumerate(screen.lines):
+            new.update(range(offset + known[index], offset + line.num_firm))
+            known[index] = max(known[index], line.num_firm)
+            offset += len(line.words)
+        if not new:
+            continue
+        ended = bisect_left(middles_s, screen.ended_until_s)
+        first = min(new)
+        for step in aligner.steps_back(screen.words, ended):
+            if step.word is not None and step.word < first:
+                break
+            if step.is_equal and step.word in new:
+                lags_s.append(screen.at_s - reference[step.reference].end_s)
+    return lags_s
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The counts behind the shares of revised words."""
+
+    revised: int = 0
+    """Words on the screen that the next text of their utterance replaced or removed."""
+    words: int = 0
+    """Words of the last texts of all utterances."""
+    firm_revised: int = 0
+    """Firm words that the final text of their utterance replaced or removed."""
+    firm: int = 0
+    """Words that were firm before the final text of their utterance."""
+
+    def __add__(self, other: "Revisions") -> "Revisions":
+        return Revisions(
+            self.revised + other.revised,
+            self.words + other.words,
+            self.firm_revised + other.firm_revised,
+            self.firm + other.firm,
+        )
+
+
+def revisions(screens: Sequence[Screen]) -> Revisions:
+    """Return the counts of revised words of a stream.
+
+    Each text of an utterance is aligned with its next one, as `screen_errors` aligns it with a
+    reference. Words without an equal one are revised. A word that changes twice counts twice.
+    """
+    counts = Revisions(words=len(screens[-1].words)) if screens else Revisions()
+    before: tuple[Line, ...] = ()
+    for screen in screens:
+        for old, new in zip(before, screen.lines, strict=False):
+            if old is not new:
+                counts += _line_revisions(old, new)
+        before = screen.lines
+    return counts
+
+
+def _line_revisions(old: Line, new: Line) -> Revisions:
+    is_final = new.is_final and not old.is_final
+    return Revisions(
+        revised=_num_changed(old.words, new.words),
+        firm_revised=_num_changed(old.words[: old.num_firm], new.words) if is_final else 0,
+        firm=old.num_firm if is_final else 0,
+    )
+
+
+def _num_changed(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many words of a text have no equal word in the next one."""
+    shared = shared_beginning(old, new)
+    rest = old[shared:]
+    steps = PrefixAligner(new[shared:]).steps_back(rest) if rest else ()
+    return len(rest) - sum(step.is_equal for step in steps)
+
+
+def shared_beginning(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many of the first items of two sequences are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -1,6 +1,7 @@
 """Speaker labels of made conversations: errors, number of speakers, words, and what they cost."""
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from conch.wire.result import Transcript, Turn
 from lab.command import lab_header
 from lab.markdown import page, table_of
 from lab.served import answers
+from lab.speakers import peer
 from lab.speakers.conversations import (
     CONDITIONS,
     Condition,
@@ -27,6 +29,7 @@ from lab.speakers.conversations import (
     overlap_share,
     read_sources,
 )
+from lab.waveforms import resampled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,8 @@ class SpeakersBenchmark:
     seed: int = 7
     overlaps: float | None = None
     """As of `conversation`."""
+    peer: bool = False
+    """Whether another system labels the same conversations."""
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -62,6 +67,8 @@ class SpeakersBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersFigures:
+    system: str
+    """`conch`, or `peer`."""
     condition: Condition
     speakers: int
     conversations: int
@@ -85,6 +92,8 @@ class SpeakersReport:
 
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     require(*COMPARING)
+    if benchmark.peer:
+        peer.require_peer()
     sources = read_sources(benchmark.manifest, benchmark.split)
     header = lab_header("speakers", benchmark)
     plain = {"word_timestamps": True, **benchmark.options}
@@ -101,10 +110,15 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
             # Without a text, nothing is left without labels.
             plain_s = _measured(url, made, plain)[1] if plain.get("decoder") != "none" else 0.0
             cpu = None if benchmark.url else cpu_s - plain_s
-            labels = [item.turns for item in transcripts]
-            all_figures.append(figures(condition, count, made, labels, cpu))
+            labels: list[Sequence[Turn]] = [item.turns for item in transcripts]
+            all_figures.append(figures("conch", condition, count, made, labels, cpu))
+            if benchmark.peer:
+                began = time.process_time()
+                labels = [peer.turns(resampled(item.waveform, item.sample_rate)) for item in made]
+                cpu = time.process_time() - began
+                all_figures.append(figures("peer", condition, count, made, labels, cpu))
             bar.update()
-    audio_s = round(sum(item.audio_s for item in all_figures), 1)
+    audio_s = round(sum(item.audio_s for item in all_figures if item.system == "conch"), 1)
     return SpeakersReport(header=header, audio_s=audio_s, runs=all_figures)
 
 
@@ -118,6 +132,7 @@ def _measured(
 
 
 def figures(
+    system: str,
     condition: Condition,
     speakers: int,
     made: Sequence[Conversation],
@@ -128,6 +143,7 @@ def figures(
     total = sum((errors(item.turns, turns) for item, turns in pairs), NO_ERRORS)
     audio_s = sum(item.duration_s for item in made)
     return SpeakersFigures(
+        system=system,
         condition=condition,
         speakers=speakers,
         conversations=len(made),
@@ -145,7 +161,7 @@ def markdown(report: SpeakersReport) -> str:
     shown = table_of(
         report.runs,
         (
-            ("condition", lambda item: item.condition),
+            ("condition", _condition),
             ("speakers", lambda item: item.speakers),
             ("DER %", lambda item: percent(item.der)),
             *(
@@ -161,6 +177,10 @@ def markdown(report: SpeakersReport) -> str:
         "DER without a collar, overlapping speech counts, pauses of half a second do not; CPU of "
         "the labels, of all processes of the server"
     )
-    count = sum(item.conversations for item in report.runs)
+    count = sum(item.conversations for item in report.runs if item.system == "conch")
     where = origin(report.header, f"{count} conversations", report.audio_s)
     return page(report.header, f"{shown}\n{said}; {where}")
+
+
+def _condition(item: SpeakersFigures) -> str:
+    return item.condition if item.system == "conch" else f"{item.condition}, {item.system}"

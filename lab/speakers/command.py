@@ -64,6 +64,7 @@ examples:
 --live {process,server}  label as the audio comes: in this process, or also streamed in real time to
                      a server
 --known              measure names of enrolled voices, of dev and train_extra, in place of labels
+--peer               label the same conversations by Resemblyzer and spectralcluster too
 """
     + OPTION
     + URL,

@@ -8,7 +8,7 @@ from lab.__main__ import build_parser
 
 COMMANDS = (
     *("offline", "live", "paths", "names", "speakers", "synthesis", "endpoints", "orchestration"),
-    *("growth", "gateway", "fairness", "chaos", "bulk", "perf-analyzer-input", "cost"),
+    *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "cost"),
     *("memory", "in-flight", "same-text", "sherpa-onnx-live", "zipformer"),
 )
 

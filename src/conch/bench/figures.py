@@ -20,7 +20,7 @@ from conch.scoring.error_rates import (
     word_error_rate,
     word_errors,
 )
-from conch.wire.result import Transcript, summed_stages
+from conch.wire.result import Transcript, summed_stages, text_of_words
 
 if TYPE_CHECKING:
     from conch.bench.memory import Memory
@@ -156,6 +156,8 @@ class Shown:
     ended: tuple[Ended, ...]
     text: str
     """Text of the utterance that is being spoken."""
+    firm: str
+    """The beginning of that text that stays until the utterance ends."""
     is_last: bool
 
 
@@ -170,7 +172,8 @@ def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Show
         for segment in answer.segments
     )
     spoken = answer.utterance
-    return Shown(now_s, ended, spoken.text if spoken else "", answer.is_final)
+    text, firm = (spoken.text, text_of_words(spoken.firm)) if spoken else ("", "")
+    return Shown(now_s, ended, text, firm, answer.is_final)
 
 
 @dataclass(frozen=True, slots=True)

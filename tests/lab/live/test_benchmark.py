@@ -122,6 +122,6 @@ def test_characters_count_on_the_screen_where_they_count_in_the_text():
     script = Script(np.zeros(48_000, np.float32), 16_000, ((0.0, 3.0),), "今天好", (0,))
     record = ViewerRecord(script, False)
     record.chunk_s, record.text = [0.1], "今天 坏"
-    record.shown.append(Shown(1.5, (), "今天 坏", is_last=True))
+    record.shown.append(Shown(1.5, (), "今天 坏", "", is_last=True))
     run = seen([record], [timed_words("今天好", (), 3.0, characters)], characters)
     assert run.run.wer == run.screen_wer_2s == pytest.approx(1 / 3, abs=1e-6)

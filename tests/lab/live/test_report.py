@@ -34,9 +34,12 @@ def test_what_a_viewer_sees_has_a_table_of_its_own() -> None:
         run(8),
         screen_wer_1s=0.25,
         screen_wer_2s=0.125,
+        firm_lag_ms=Latency(mean=900.4, p50=800.0, p95=1500.0),
+        revised_share=0.5,
+        firm_revised_share=0.02,
         after_endpoint_ms=Latency(p50=300.0, p95=400.0),
     )
-    row = "| 8 | 25.00 | 12.50 | 300 | 400 |"
+    row = "| 8 | 25.00 | 12.50 | 900 | 800 | 1500 | 50.00 | 2.00 | 300 | 400 |"
     assert row in report(seen)
     assert "rolling passes" not in report(seen)
 

@@ -4,7 +4,7 @@ from math import inf
 
 from conch.bench.figures import shown_by
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
-from lab.live.shown import screens
+from lab.live.shown import Line, screens
 
 
 def answer(
@@ -55,32 +55,40 @@ def test_a_second_pass_replaces_an_utterance_while_the_next_is_spoken():
         answer("", segment("Hello, world!", 0, 2.0, passes=2), utterance=spoken),
         answer("Hello, world! And.", segment("And.", 1, 4.0, passes=2), is_final=True),
     )
-    first, final = ("hello", "word"), ("hello", "world")
+    first = Line(("hello", "word"), 0, False)
+    final = Line(("hello", "world"), 2, True)
     assert [item.lines for item in found] == [
         (first,),
         (first,),
-        (first, ("and",)),
-        (final, ("and",)),
-        (final, ("and",)),
+        (first, Line(("and",), 0, False)),
+        (final, Line(("and",), 0, False)),
+        (final, Line(("and",), 1, True)),
     ]
     assert [item.ended_until_s for item in found] == [0.0, 2.0, 2.0, 2.0, inf]
     assert found[3].words == ["hello", "world", "and"]
     assert found[3].at_s == 3.0
 
 
-def test_the_open_utterance_is_behind_those_that_have_ended():
+def test_firm_words_are_those_of_the_open_utterance():
     done = segment("Yes.", 0, 2.0, passes=2)
     found = seen(
         answer("Yes. Up and away", done, utterance=open_utterance("Up", "and", "away")),
         answer("Yes. Up and", utterance=open_utterance("Up and")),
+        answer("Yes. Up and", segment("Up and", 1, 4.0)),
     )
-    assert [item.lines[1] for item in found] == [("up", "and", "away"), ("up", "and")]
+    assert [item.lines[1].num_firm for item in found] == [1, 2, 2]
+    assert found[0].lines[1].words == ("up", "and", "away")
 
 
 def test_a_text_that_begins_otherwise_is_that_of_the_open_utterance():
     # Streams without partials.
     found = seen(answer("other", segment("yes", 0, 1.0), utterance=open_utterance("up")))
-    assert found[0].lines[1] == ("up",)
+    assert found[0].lines[1] == Line(("up",), 1, False)
+
+
+def test_an_utterance_without_a_second_pass_is_final_with_its_error():
+    found = seen(answer("up", segment("up", 0, 1.0, error="busy")))
+    assert found[0].lines == (Line(("up",), 1, True),)
 
 
 def test_an_open_text_may_vanish():
