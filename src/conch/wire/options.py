@@ -55,10 +55,10 @@ class RecognitionOptions(FamilyOptions):
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: attention is Whisper, wfst is CTC in a graph of known words, none "
-        "only tells who speaks when",
+        "what writes the text: attention is Whisper, wfst CTC in a graph of known words; none only "
+        "tells who speaks when",
         otherwise="attention with prompt, languages, task=translate or another language than en, "
-        "and without Moonshine; that of your own model where it is served",
+        "and without Moonshine; that of your own model",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
@@ -118,8 +118,8 @@ class RecognitionOptions(FamilyOptions):
     )
     names: str = option(
         "",
-        "names and terms that may be said, separated by commas, the most important first: Syme, "
-        "Triton Inference Server; sets hotwords, and for Whisper prompt, unless these are sent",
+        "names and terms, separated by commas, the most important first: Syme, Triton Inference "
+        "Server; sets hotwords, and for Whisper prompt, unless these are sent",
         longest=MAX_HOTWORD_TEXT,
     )
     hotwords: str = option(

@@ -15,8 +15,7 @@ INVERSE_NORMALIZER = text_step(
 class InverseNormalizerOptions:
     itn: bool = option(
         False,
-        "inverse text normalisation: numbers, dates and amounts in digits, $21.50 for twenty one "
-        "dollars fifty",
+        "numbers, dates and amounts in digits: $21.50 for twenty one dollars fifty",
     )
 
 

@@ -62,7 +62,7 @@ class SileroOptions:
         "CTC model",
     )
     vad_threshold: float = option(
-        0.5, "speech probability at which a stretch of speech begins", low=0.01, high=0.99
+        0.5, "probability of speech at which a stretch begins", low=0.01, high=0.99
     )
     vad_min_speech_ms: int = option(
         100, "shorter stretches of speech are dropped", low=0, high=10_000
