@@ -1,4 +1,4 @@
-"""Writes the table of bounds in docs/notes/reliability.md, and knows the test of each.
+"""Writes the list of bounds in docs/notes/reliability.md, and knows the test of each.
 
     python scripts/bounds_table.py
 
@@ -51,7 +51,7 @@ LAYOUT = "tests/test_layout.py"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A row of the table."""
+    """A line of the list."""
 
     what: str
     most: str
@@ -181,12 +181,12 @@ def bounds_of_sessions() -> list[Bound]:
             "test_a_session_of_a_day_keeps_no_more_text_than_one_of_hours",
         ),
         Bound(
-            "decoders of audio: each",
+            "a decoder of audio",
             f"{worker.MAX_MEMORY >> 20} MiB, {worker.MAX_CPU_S} s of CPU time for the next samples",
             f"{INTAKE}::test_a_decoder_has_limits_and_nothing_of_ours",
         ),
         Bound(
-            "decoders of audio: their number",
+            "decoders of audio",
             f"one for a file that is read, or a live container; {intake.MAX_IDLE} idle",
             f"{INTAKE}::test_few_decoders_are_kept",
         ),
@@ -246,18 +246,17 @@ def bounds_of_speech() -> list[Bound]:
 
 
 def all_limits() -> list[Bound]:
-    """Return all rows, in their order."""
+    """Return all bounds, in their order."""
     return [*bounds_of_gateway(), *bounds_of_sessions(), *bounds_of_speech()]
 
 
 def table() -> str:
-    """Return a row per bound."""
-    rows = [f"| {item.what} | {item.most} |\n" for item in all_limits()]
-    return "".join(["| what | at most |\n", "| --- | --- |\n", *rows])
+    """Return a line per bound."""
+    return "".join(f"- {item.what}: {item.most}\n" for item in all_limits())
 
 
 def with_table(text: str) -> str:
-    """Return the document with the table as it is now."""
+    """Return the document with the list as it is now."""
     return MARKED.sub(lambda marks: marks[1] + table() + marks[2], text)
 
 
