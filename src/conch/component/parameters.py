@@ -41,8 +41,8 @@ class DeviceConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NiceConfig(DeviceConfig):
     nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, live streams get a busy CPU first,
-    with the CTC models and the VAD that hear them."""
+    """Least niceness of the process, 0 to 19. Above 0, live streams get a busy CPU first, with the
+    CTC models and the VAD."""
 
 
 def read_parameters(config_class: type[Config], args: Mapping[str, str]) -> Config:

@@ -151,7 +151,7 @@ class ComponentInfo(Traits):
 
     name: str
     role: str
-    """Its task, in a few words."""
+    """Task of the component, in a few words."""
     title: str
     """Short name in a picture of the path."""
     step: Step
@@ -248,7 +248,7 @@ class Voice:
     language: str
     """Language code, such as en-US."""
     description: str
-    """Its sound, in a few words."""
+    """Sound of the voice, in a few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -376,15 +376,15 @@ class FamilyHooks:
     second_opinion: str = ""
     """Decoder that says whether there are words in a gap of another recogniser's text."""
     find_speech: str = ""
-    """The `FindSpeech`."""
+    """A hook of the type `FindSpeech`."""
     score_texts: tuple[ScorerHook, ...] = ()
-    """Each a `ScoreTexts`."""
+    """Hooks of the type `ScoreTexts`."""
     after_recording: tuple[RecordingHook, ...] = ()
-    """Each an `AfterRecording`."""
+    """Hooks of the type `AfterRecording`."""
     end_of_turn: Hook | None = None
-    """An `EndOfTurn`."""
+    """A hook of the type `EndOfTurn`."""
     in_stream: tuple[Hook, ...] = ()
-    """Each a `BeginLabels` of live audio; the first that is asked for counts."""
+    """Hooks of the type `BeginLabels`, for live audio; the first that an option asks for counts."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Turn, Word
 
 Encoded = TypeVar("Encoded")
-"""What the encoder of a recogniser returns."""
+"""Output of a recogniser's encoder."""
 
 
 class Recogniser(Protocol[Encoded]):

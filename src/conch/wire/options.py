@@ -209,8 +209,8 @@ class RecognitionOptions(FamilyOptions):
     )
 
     sent: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What `parse` was given, checked: all that a client sends, as a server has its own defaults
-    for the others."""
+    """Checked values that `parse` was given. A client sends these alone, because a server has its
+    own defaults for the others."""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":

@@ -152,11 +152,11 @@ class SpokenSentence:
 
     text: str
     phonemes: str
-    """Its sounds."""
+    """Phonemes of the text."""
     start: float
     end: float
     words: tuple[SpokenWord, ...] = ()
-    """With the option `timestamps`."""
+    """Words with times, if the option `timestamps` is set."""
 
     def later(self, seconds: float) -> "SpokenSentence":
         """Return the sentence with times that are some seconds later."""
@@ -189,8 +189,8 @@ class Spoken:
     """Calls by component, and `total`."""
     warnings: tuple[str, ...] = ()
     similarity: float | None = None
-    """With the option `reference`: cosine of how the recording and what is spoken sound; None for
-    a text that is too short to say."""
+    """With the option `reference`: cosine between the embeddings of the recording and the speech;
+    None for a text that is too short."""
     is_fitted: bool = False
     """Whether the voice imitates a person."""
 

@@ -270,7 +270,7 @@ async def stream(call: RpcCall) -> None:
 
 
 class _StreamingRecognition:
-    """One `StreamingRecognize`."""
+    """A call of `StreamingRecognize`."""
 
     def __init__(self, call: RpcCall) -> None:
         self._call, self._gateway = call, call.gateway
