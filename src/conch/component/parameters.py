@@ -95,10 +95,10 @@ def share_of_cores(instances: int) -> int:
 def cores_of_container(cgroup: Path) -> float:
     """Return the cores whose time a container may use, infinity without a limit.
 
-    Docker's `--cpus` and a limit of Kubernetes hide no core: more threads than these would take
-    their time sooner, and then all wait for the next tenth of a second. `cgroup` is the folder of
-    the container's control group, version 2 or 1 (the kernel's
-    Documentation/admin-guide/cgroup-v2.rst, and scheduler/sched-bwc.rst).
+    Docker's `--cpus` and a limit of Kubernetes hide no core. More threads than the limit use up
+    each tenth of a second early, and then all wait for the next one. `cgroup` is the folder of the
+    container's control group, version 2 or 1 (the kernel's Documentation/admin-guide/cgroup-v2.rst,
+    and scheduler/sched-bwc.rst).
     """
     for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:

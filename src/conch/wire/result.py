@@ -263,8 +263,8 @@ class Transcript:
     is_final: bool = True
     """Live: whether the stream has ended."""
     stable: str = ""
-    """Live: the beginning of `text` that no longer changes, except that the second pass of an
-    utterance, or a text step, may correct its firm words once, after its end.
+    """Live: the beginning of `text` that stays. Only the second pass of an utterance, or a text
+    step, may correct its firm words once, after its end.
 
     Before the last answer, `text` begins with the first utterance that is in `segments` or that may
     still change; with `repeat_text`, up to `history_s` before."""
