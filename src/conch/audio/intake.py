@@ -180,7 +180,7 @@ class DecoderProcess(SocketEnd):
         return self._descriptor
 
     def finish(self) -> None:
-        """Give the decoder back, which has said its last word: it may do other jobs."""
+        """Give a decoder that has finished its job back, for other jobs."""
         if (end := self.take()) >= 0:
             _POOL.give_back(end)
 

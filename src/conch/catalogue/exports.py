@@ -221,9 +221,9 @@ class State:
     start: int = 0
     """Value before the first chunk."""
     is_fixed: bool = False
-    """Whether it stays as it began."""
+    """Whether the value never changes."""
     is_bare: bool = False
-    """Whether the encoder, which hears one stream alone, takes it without its first axis."""
+    """Whether the encoder takes one stream alone, and the state without its first axis."""
 
     @property
     def is_given(self) -> bool:

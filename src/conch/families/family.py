@@ -136,7 +136,7 @@ class Traits:
     """How a component works."""
 
     is_one_by_one: bool = False
-    """Whether it answers the calls of a batch one after the other on a CPU."""
+    """Whether the model answers the calls of a batch one after the other on a CPU."""
     in_flight: int = 0
     """Most rows that are in flight together (`conch.triton.start`), so that a call that nobody
     waits for can leave; 0 for a component that answers whole batches."""

@@ -66,7 +66,7 @@ class Server:
         self.away: tuple[str, ...] = ()
         """Components that have died, hang or are being replaced, without those of options."""
         self.voices: tuple[str, ...] = ()
-        """Further voices there, as `conch.families.add_voices` takes them."""
+        """Further voices of the server, as `conch.families.add_voices` takes them."""
         self.models: tuple[str, ...] = ()
         """Values of the option `model` there."""
         self._answered_at = time.monotonic()

@@ -224,7 +224,7 @@ class Block:
         return cost + (self._inner[end - 1] - self._inner[start]) + self._ends[end - 1]
 
     def end_ms(self, start: int, end: int) -> int:
-        """Return when the cue of words goes: when they are said and read, unless others come."""
+        """Return the end of a cue: when its words are said and read, or the next cue comes."""
         start_ms, next_ms = self._tokens[start].start_ms, self._starts[end]
         latest = int(max(start_ms + 1, min(start_ms + MAX_CUE_MS, self._audio_end_ms)))
         if next_ms < inf:
