@@ -1,4 +1,4 @@
-"""Writes the table of docs/guide/configuration.md: every parameter of every model that ships.
+"""Writes the list of docs/guide/configuration.md: every parameter of every model that ships.
 
     python scripts/configuration_table.py
 
@@ -48,22 +48,21 @@ def configs() -> list[Path]:
     ]
 
 
-def parameters_table() -> str:
-    """Return a row per parameter, shared by the models that have the same one."""
+def parameters_list() -> str:
+    """Return a line per parameter, shared by the models that have the same one."""
     models: dict[Parameter, list[str]] = {}
     for config in configs():
         for item in parameters(config):
             models.setdefault(item, []).append(f"`{config.parent.name}`")
-    rows = ["| parameter | default | models | meaning |\n", "| --- | --- | --- | --- |\n"]
-    for item, names in models.items():
-        value = f"`{item.value}`" if item.value else "empty"
-        rows.append(f"| `{item.name}` | {value} | {', '.join(names)} | {item.meaning} |\n")
-    return "".join(rows)
+    return "".join(
+        f"- `{item.name}` ({item.value or 'empty'}; {', '.join(names)}): {item.meaning}\n"
+        for item, names in models.items()
+    )
 
 
 def with_table(text: str) -> str:
-    """Return the document with its table as it is now."""
-    return MARKED.sub(lambda marks: marks[1] + parameters_table() + marks[2], text)
+    """Return the document with its list as it is now."""
+    return MARKED.sub(lambda marks: marks[1] + parameters_list() + marks[2], text)
 
 
 if __name__ == "__main__":

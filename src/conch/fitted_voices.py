@@ -29,7 +29,7 @@ NAME = re.compile(r"\w(?:[\w .'-]{0,58}[\w.])?")
 """Names of fitted voices."""
 TAKES_NAME = "takes 1 to 60 letters, digits, spaces and any of . ' - _"
 LEAST_MINUTES, MOST_MINUTES, MINUTES = 1, 120, 10
-"""Of the work on a voice; the last is the default."""
+"""Limits of the minutes to fit a voice, and the default."""
 STOP = ".stop"
 """Suffix of the file by which a server that shares the folder ends the work on a voice."""
 
@@ -43,9 +43,9 @@ class FittedVoice:
     mix: str = ""
     """The nearest mix of voices, where fitting began: a value of the option `voice`."""
     similarity: float | None = None
-    """Cosine of how the voice and recordings that were held back sound."""
+    """Cosine between the embeddings of the voice and of the recordings that were held back."""
     start_similarity: float | None = None
-    """The same of the mix."""
+    """`similarity` of the mix."""
     wer: float | None = None
     """Word error rate in percent of what the voice says; None without a recogniser."""
     steps: int = 0
@@ -80,16 +80,16 @@ class FittedVoice:
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What the work on a voice goes on from."""
+    """State of the work on a voice, from which it continues."""
 
     target: bytes
-    """How the recordings sound, float32."""
+    """Embedding of the recordings, float32."""
     held_back: bytes
-    """How those sound that were held back."""
+    """Embedding of the recordings that were held back."""
     deviation: bytes
     most_s: float
     point: bytes
-    """Where the search stands, in deviations from the mix."""
+    """Current point of the search, in deviations from the mix."""
     moments: tuple[bytes, bytes]
     """First and second moments of the gradients."""
 

@@ -246,7 +246,7 @@ class _ContainerFile:
         if source.size is not None:
             self.seek = self._seek
         self.stop: int | None = None
-        """Where a further file begins, once it was read."""
+        """Offset of a further file that was found."""
         self._start = STARTS.get(container or "")
         self._searched_from, self._before = 8, b""
         """Offset from which a further file may begin, and the bytes before the current offset."""

@@ -43,7 +43,7 @@ MAX_IDLE = 4
 SILENT_S = 60.0
 """Seconds for which a decoder may say nothing: three times the CPU time that it may take."""
 _PROGRAM = "import sys; sys.path[:] = {}; from conch.audio.worker import main; main()"
-"""With our own path, as variables and the user's packages are left out."""
+"""The worker gets our path, because it sees no variables and no packages of the user."""
 PASSED_ON = ("LD_LIBRARY_PATH", "PATH")
 """Variables of the environment that a decoder gets: it needs no key."""
 Bytes: TypeAlias = Callable[[int, int], bytes]

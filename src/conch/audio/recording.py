@@ -139,8 +139,8 @@ def waveform_recording(
     """Return a waveform as a recording: mono, FP32 [samples] in [-1, 1], or INT16 [samples].
 
     INT16 takes half the memory, because it becomes floats block by block. Raise an AudioError if it
-    is empty or too long, or its sample rate is out of range; while the blocks are read, if a sample
-    is not finite, or far outside [-1, 1]. Raise an OptionError if it does not have the channel.
+    is empty or too long, or its sample rate is out of range. Reading the blocks raises one for a
+    sample that is not finite or far outside [-1, 1]. Raise an OptionError if it lacks the channel.
     """
     check_rate(sample_rate, "SAMPLE_RATE")
     name = tensor_of(waveform)
@@ -162,8 +162,8 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
 
     With `channels` split, the file is decoded once per channel, so that no channel waits for
     another. A damaged file is read as far as possible, with a warning. Errors are those of
-    `waveform_recording`; an AudioError also means that the file cannot be decoded, or has too many
-    channels, and an OptionError that it has too many to split.
+    `waveform_recording`. Raise an AudioError too if the file cannot be decoded or has too many
+    channels, and an OptionError if it has too many to split.
     """
     file = AudioFile(data)
     if file.num_channels > MAX_CHANNELS:

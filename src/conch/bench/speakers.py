@@ -1,8 +1,8 @@
 """Speaker labels of recordings whose turns are known: errors, and the number of speakers.
 
 The diarization error rate is the share of speaker time that is missed, false or given to somebody
-else, under the best one-to-one naming of speakers (NIST, Rich Transcription 2009). Overlapping
-speech counts.
+else (NIST, Rich Transcription 2009). Speakers are named one to one, at best. Overlapping speech
+counts.
 """
 
 import asyncio

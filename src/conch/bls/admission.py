@@ -143,7 +143,7 @@ class Admission:
         self._requests = 0
         self._bytes = self._live_bytes = 0
         self._room = PrioritySemaphore(config.max_audio_in_flight_s)
-        """Its slots are seconds of audio."""
+        """Seconds of audio that may be in flight."""
 
     @property
     def audio_s(self) -> float:

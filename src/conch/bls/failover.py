@@ -79,7 +79,7 @@ class OnDemand:
         self.models = frozenset(models)
         self._is_loaded, self._load = is_loaded, load
         self._loads: dict[str, asyncio.Task[str]] = {}
-        """What runs, or has failed in the last PAUSE_S; each returns what is wrong."""
+        """Loads that run, or failed in the last PAUSE_S, by model; each returns its error."""
 
     async def need(self, model: str) -> None:
         """Load a component, unless the server has it, or raise a ComponentError."""

@@ -55,7 +55,7 @@ class _CallInFlight:
     give_up: Callable[[ComponentAwayError], None]
     """Ends the wait for the answer with this error."""
     is_oldest: bool = False
-    """Whether it was the oldest call of its component at the last check."""
+    """Whether this was the oldest call of its component at the last check."""
     stalled_s: float = 0.0
     """Seconds since then in which the component could have answered it."""
 

@@ -2,9 +2,9 @@
 
 The process of `speech` has the event loop, the limits and the order of all requests.
 `speech_stream` and further names of `speech` are separate models in Triton, with separate
-processes. They pass each request on over a local socket: a BLS call would hold a thread of Triton's
-pool for the length of the request, and has one answer only. `Relay` is the end that hands over, and
-`RelayServer` the end that answers.
+processes, which pass each request on over a local socket. A BLS call would hold a thread of
+Triton's pool for the length of the request, and has one answer only. `Relay` hands over, and
+`RelayServer` answers.
 
 A frame `request` goes to the host. Frames `answer` and at most one `error` come back, then `end`.
 A frame `cancel` goes to the host when the client gives up.

@@ -72,10 +72,10 @@ class Responder(Protocol):
 class AccessRecord:
     """The line of a request or a stream in the access log, as it grows.
 
-    It has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, an error's
-    code, or how a live stream ended), `audio_s`, `ms` since its beginning, the service's own
-    fields, `path` (components in order of first use), `calls` (their number), `call_ms` (time in
-    them, queues included), and `error` (the message).
+    Fields: `request` (the id), `model`, `mode`, `audio_s`, `ms` since the beginning, those of the
+    service, `path` (components in order of first use), `calls` (number), `call_ms` (time in calls,
+    queues included), and `error` (the message). `outcome` is `ok`, an error's code, or how a live
+    stream ended.
     """
 
     def __init__(self, request_id: str, model: str, mode: str = NO_MODE) -> None:

@@ -48,7 +48,7 @@ STILL_S = 20.0
 
 
 class UnfitNameError(BulkError):
-    """A file cannot have its name, on this file system or beside the others."""
+    """A file cannot have this name, on this file system or beside the other files."""
 
 
 def without_secrets(text: str) -> str:

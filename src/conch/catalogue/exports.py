@@ -22,7 +22,7 @@ _INT8, _HALF = re.compile(r"[._-](int8|quant|quantized)\b"), re.compile(r"[._-]f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What a network hears: filter banks by Kaldi's code, with these settings."""
+    """Settings of the filter banks that a network reads, by Kaldi's code."""
 
     maker: str = "Kaldi"
     is_16_bit: bool = True
@@ -62,9 +62,9 @@ class Features:
 
 
 KALDI = Features(is_16_bit=False)
-"""As icefall has them."""
+"""Features of icefall."""
 KALDI_OF_16_BITS = Features()
-"""As sherpa-onnx feeds WeNet's exports."""
+"""Features that sherpa-onnx gives to WeNet's exports."""
 KALDI_BY_DEFAULT = Features(snip_edges=True, high=8000.0)
 NEMO = Features(
     maker="NeMo",
@@ -77,7 +77,7 @@ NEMO = Features(
     filters_first=True,
 )
 NEMO_TRANSDUCER = replace(NEMO, window="povey", high=7600.0)
-"""As sherpa-onnx has them for recordings."""
+"""Features of sherpa-onnx for recordings."""
 _WHOLE = 100_000
 """Frames of the one chunk of a recording."""
 WINDOWS = "nemo_parakeet_unified_streaming"
@@ -211,7 +211,7 @@ class State:
 
     name: str
     element_type: int
-    """As in `Value`."""
+    """ONNX's number of the type, as in `Value`."""
     shape: tuple[int, ...]
     """Shape for one stream."""
     axis: int
@@ -219,11 +219,11 @@ class State:
     counts: int = 0
     """Increment that the caller adds after each chunk; 0 if the encoder gives the next value."""
     start: int = 0
-    """Its value before the first chunk."""
+    """Value before the first chunk."""
     is_fixed: bool = False
-    """Whether it stays as it began."""
+    """Whether the value never changes."""
     is_bare: bool = False
-    """Whether the encoder, which hears one stream alone, takes it without its first axis."""
+    """Whether the encoder takes one stream alone, and the state without its first axis."""
 
     @property
     def is_given(self) -> bool:
@@ -243,9 +243,9 @@ class AcousticEncoder:
     is_normalised: bool = False
     """Whether each feature is normalised: over the whole recording, or over each chunk."""
     means: tuple[float, ...] = ()
-    """What is taken off each feature, in all recordings; empty for nothing."""
+    """Mean to subtract from each feature, in all recordings; empty for none."""
     scales: tuple[float, ...] = ()
-    """What each is multiplied by then."""
+    """Factor of each feature after the subtraction."""
     takes_batches: bool
     states: tuple[State, ...] = ()
     chunk: int = 0

@@ -43,7 +43,7 @@ class GraphHeader:
     external: frozenset[str]
     """Names of the files next to it that hold weights."""
     is_int8: bool
-    """Whether it quantises its activations: then a row depends on the other rows of its batch."""
+    """Whether the network quantises activations: a row then depends on others of its batch."""
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -34,10 +34,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "demo",
         run,
         help="see it work: speech through a server, fast and at its best",
-        description="Start a server on free ports of 127.0.0.1, transcribe seven seconds of speech"
-        " with accuracy=fast and accuracy=best, print the texts, their scores, the components"
-        " called and the time each took, speak the text into a file, stop the server, and print"
-        " the address of the page of conch serve.",
+        description="Start a server on free ports of 127.0.0.1, and transcribe seven seconds of"
+        " speech with accuracy=fast and accuracy=best. Print texts, scores, and the components"
+        " called with their times. Speak the text into a file, stop the server, and print the"
+        " address of the page of conch serve.",
     )
     add_flags(parser, WEIGHTS, **NO_WEIGHTS)
 

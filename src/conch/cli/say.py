@@ -66,7 +66,7 @@ PLAYERS: dict[str, str] = {
 SUFFIXES = {"ogg": "opus", "raw": "pcm_s16", "pcm": "pcm_s16", "f32": "pcm_f32"}
 """Formats of suffixes that are not the name of one."""
 HEARD = "The source of the huge river is the clear spring."
-"""What is spoken to hear how alike a voice sounds."""
+"""Text of `conch voices like` whose sound is compared."""
 READ_BYTES = 65_536
 _WITHOUT = ("timestamps", "deadline_ms", "lead_ms")
 

@@ -196,9 +196,9 @@ class AsyncClient:
         A text that is still written comes as an iterable of its pieces, cut anywhere: each sentence
         is spoken when it is complete. A plain iterable is read in a thread.
 
-        A long text goes to the server in parts of a few sentences, one when the audio of the one
-        before is taken: so the server makes no more than that ahead of a slow reader. With a
-        `format` other than pcm_f32 and pcm_s16 it goes as one, when all of it is there.
+        A long text goes to the server in parts of a few sentences, each when the audio of the last
+        one is taken. So the server does not run far ahead of a slow reader. With a `format` other
+        than pcm_f32 and pcm_s16 the text goes as one, when all of it is there.
 
         The last piece has no audio, or the end of a file, and the figures of all. Leaving the loop
         cancels the request, as with `stream`.
@@ -257,9 +257,9 @@ class AsyncClient:
     ) -> AsyncLiveStream:
         """Open a live stream. Nothing is sent before the first chunk.
 
-        If its server is lost or has lost the stream, it goes on in another stream by itself: the
-        audio since shortly before the last firm word is sent again, at most the last 180 s. Firm
-        text stays as it is. Times and indices go on.
+        If the server is lost or has lost the stream, this client goes on in another stream. It
+        sends the audio since shortly before the last firm word again, at most the last 180 s. Firm
+        text, times and indices go on.
 
         Args:
             sample_rate: Hz of the chunks.

@@ -112,7 +112,7 @@ class Resumption:
     error: ConchError
     """The error by which the loss was noticed."""
     audio_s: float
-    """Where the new stream begins: seconds from the start of the first one."""
+    """Start of the new stream, in seconds from the start of the first one."""
     sent_again_s: float
     """Seconds of audio that were sent again."""
     waited_s: float

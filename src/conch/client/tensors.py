@@ -121,7 +121,7 @@ class Request:
 
 
 class TritonTransport(ABC):
-    """What both transports to a Triton do alike."""
+    """Base of both transports to a Triton."""
 
     @abstractmethod
     async def result(self, request: Request) -> NDArray[Any] | None:
@@ -181,8 +181,8 @@ def checked(
 def values_of(options: Mapping[str, OptionArgument]) -> dict[str, Any]:
     """Return options with a text for `known_speakers`.
 
-    It may be a list of objects as the option has them, in which an embedding may be an array and an
-    audio bytes or a Path, or a dict with the embedding, bytes or path of each name.
+    `known_speakers` may be a dict from names to an embedding, bytes or a path. It may also be the
+    option's list of objects, with an embedding as an array, and an audio as bytes or a Path.
     """
     known: Any = options.get("known_speakers", "")
     if isinstance(known, str):

@@ -15,8 +15,8 @@ _PREEMPHASIS = 0.97
 
 
 def icefall_options(num_mels: int, *, is_mfcc: bool = False) -> Any:
-    """Return the settings of icefall: windows of 25 ms every 10 ms, the first and the last ones
-    mirrored at the edges, filters from 20 to 7600 Hz, and no dither.
+    """Return the settings of icefall: windows of 25 ms every 10 ms, filters from 20 to 7600 Hz, no
+    dither. Windows at the edges are mirrored.
     """
     options = knf.MfccOptions() if is_mfcc else knf.FbankOptions()
     if is_mfcc:

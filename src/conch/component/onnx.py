@@ -33,10 +33,10 @@ def open_network(
 
     `what` names it in errors. Without `is_optimised` it has the inputs and outputs of the file.
 
-    Each call allocates megabytes. So from then on this process has huge pages, if the kernel gives
-    them on request (`conch.launcher.guard` switches them off for all others), and glibc keeps
-    what a call frees until `conch.triton.memory` gives it back: new pages would cost a sixth of
-    a call.
+    Each call allocates megabytes, and new pages would cost a sixth of a call. So from then on this
+    process has huge pages, if the kernel gives them on request (`conch.launcher.guard` switches
+    them off for all others). glibc keeps what a call frees until `conch.triton.memory` gives it
+    back.
     """
     source = existing(path, what) if content is None else content
     options = onnxruntime.SessionOptions()

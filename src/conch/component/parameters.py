@@ -41,8 +41,8 @@ class DeviceConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NiceConfig(DeviceConfig):
     nice: int = 10
-    """Least niceness of the process, 0 to 19: with more than 0, live streams get a busy CPU first,
-    with the CTC models and the VAD that hear them."""
+    """Least niceness of the process, 0 to 19. Above 0, live streams get a busy CPU first, with the
+    CTC models and the VAD."""
 
 
 def read_parameters(config_class: type[Config], args: Mapping[str, str]) -> Config:
@@ -95,10 +95,10 @@ def share_of_cores(instances: int) -> int:
 def cores_of_container(cgroup: Path) -> float:
     """Return the cores whose time a container may use, infinity without a limit.
 
-    Docker's `--cpus` and a limit of Kubernetes hide no core: more threads than these would take
-    their time sooner, and then all wait for the next tenth of a second. `cgroup` is the folder of
-    the container's control group, version 2 or 1 (the kernel's
-    Documentation/admin-guide/cgroup-v2.rst, and scheduler/sched-bwc.rst).
+    Docker's `--cpus` and a limit of Kubernetes hide no core. More threads than the limit use up
+    each tenth of a second early, and then all wait for the next one. `cgroup` is the folder of the
+    container's control group, version 2 or 1 (the kernel's Documentation/admin-guide/cgroup-v2.rst,
+    and scheduler/sched-bwc.rst).
     """
     for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:

@@ -138,9 +138,9 @@ class _Prefix:
 
 
 _Part: TypeAlias = tuple[float, _Prefix, int | None, float, Words | None]
-"""A part after the current frame: its rank, the prefix before the frame, the unit that it grows by
-(the blank or None where it stays, by a blank or by its last unit), its score without words, and its
-words."""
+"""A part after the current frame: rank, prefix before the frame, unit that it grows by, score
+without words, and words. The unit of a part that stays is the blank, or None if its last unit goes
+on."""
 
 
 class BeamSearch:

@@ -17,7 +17,7 @@ UNKNOWN = "<unk>"
 END_OF_UTTERANCE = "<EOU>"
 _SPACE = "▁"
 _CONTROL = re.compile(r"<unk>|<[a-z]{2,3}(-[A-Z]{2})?>|<EO[UB]>")
-"""What writes nothing: besides an unknown unit, NeMo's tags of languages, and of ends of speech."""
+"""Units without text: the unknown one, and NeMo's tags of languages and of ends of speech."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _BYTE_BPE = range(0x180, 0x1C0)
 """Code points of the last characters of byte BPE."""

@@ -5,9 +5,9 @@ A stream lives in one server. Each of its chunks carries the stream's id in the 
 server, and a table keeps the choice as long as chunks come. So adding or draining a server moves no
 open stream.
 
-A chunk goes to the server of its stream even while that one counts as down, as a busy server may be
-late to answer that it is ready (`option persist`). If that server accepts no connection, the chunk
-goes to another one, which answers that the stream is unknown.
+A chunk goes to the server of its stream even while that server counts as down (`option persist`):
+a busy server may be late to answer that it is ready. If it accepts no connection, the chunk goes to
+another server, which answers that the stream is unknown.
 """
 
 import re

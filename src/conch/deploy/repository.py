@@ -25,7 +25,7 @@ MAX_BATCH = 64
 CONTAINER = "nvcr.io/nvidia/tritonserver:25.08-py3"
 
 Device = Literal["AUTO", "CPU", "GPU"]
-"""Where instances run, as Triton names it."""
+"""Triton's kind of the device for instances."""
 
 _BITS = (8, 16, 32, 64)
 _TYPES = {

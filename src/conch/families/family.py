@@ -120,7 +120,7 @@ class KnownModel:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Traits:
     is_one_by_one: bool = False
-    """Whether it answers the calls of a batch one after the other on a CPU."""
+    """Whether the model answers the calls of a batch one after the other on a CPU."""
     in_flight: int = 0
     """Most rows that are in flight together (`conch.triton.start`), so that a call that nobody
     waits for can leave; 0 for a component that answers whole batches."""
@@ -230,7 +230,7 @@ class Voice:
     language: str
     """Language code, such as en-US."""
     description: str
-    """Its sound, in a few words."""
+    """Sound of the voice, in a few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -347,15 +347,15 @@ class FamilyHooks:
     second_opinion: str = ""
     """Decoder that says whether there are words in a gap of another recogniser's text."""
     find_speech: str = ""
-    """The `FindSpeech`."""
+    """A hook of the type `FindSpeech`."""
     score_texts: tuple[ScorerHook, ...] = ()
-    """Each a `ScoreTexts`."""
+    """Hooks of the type `ScoreTexts`."""
     after_recording: tuple[RecordingHook, ...] = ()
-    """Each an `AfterRecording`."""
+    """Hooks of the type `AfterRecording`."""
     end_of_turn: Hook | None = None
-    """An `EndOfTurn`."""
+    """A hook of the type `EndOfTurn`."""
     in_stream: tuple[Hook, ...] = ()
-    """Each a `BeginLabels` of live audio; the first that is asked for counts."""
+    """Hooks of the type `BeginLabels`, for live audio; the first that an option asks for counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/
 """Paths that need no key, with the page's files: they show nothing of requests."""
 PAGE_FILES = "/page/"
 SECRET_PATHS = {door.address for door in DOORS if door.transport == "websocket"}
-"""Where a client secret opens a session."""
+"""Paths that take a client secret."""
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Beginning of a WebSocket subprotocol with a key: browsers cannot send headers."""
 KEY_SCHEMES = ("bearer", "token")

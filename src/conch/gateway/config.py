@@ -32,7 +32,7 @@ class GatewayConfig:
     """The address of a gateway, its clients, limits and servers."""
 
     servers: tuple[str, ...] = ("grpc://127.0.0.1:8001",)
-    """gRPC URLs of the Conch servers behind it."""
+    """gRPC URLs of the Conch servers behind the gateway."""
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     """0 takes any free port."""

@@ -29,7 +29,7 @@ class Door:
     max_message_bytes: int = 0
     """Largest body, frame or event; 0 for the setting `max_body_mb`."""
     refused_by: str = "errors:openais_body"
-    """What makes the body of an answer over HTTP from an error, as `module:name`."""
+    """Function that makes the body of an HTTP answer from an error, as `module:name`."""
 
     @property
     def method(self) -> str:

@@ -72,7 +72,7 @@ class WrittenSegment(msgspec.Struct, frozen=True):
     language: str = ""
     """Code of the language, which stm shows."""
     speaker: str = ""
-    """Who says it."""
+    """Label of the speaker."""
 
 
 class WrittenTranscript(msgspec.Struct, frozen=True):

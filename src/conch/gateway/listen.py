@@ -68,7 +68,7 @@ class ListenSession(PlainSession):
     commands: ClassVar[Mapping[str, str]] = {
         name: name for name in ("close", "keepalive", "finalize")
     }
-    """What the types of text frames ask for."""
+    """Commands by the type of a text frame."""
 
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: ListenQuery

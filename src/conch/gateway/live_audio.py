@@ -68,8 +68,8 @@ class RawDecoder:
     def samples(self, data: bytes) -> Samples:
         """Return the next samples: float32 of `float32`, int16 of the others.
 
-        Raise an AudioError, and leave the bytes out, if a sample is not finite or far outside [-1,
-        1], or if the first bytes are those of a container.
+        Leave the bytes out and raise an AudioError if a sample is not finite or far outside [-1,
+        1], or if a container begins.
         """
         if not self._has_begun and data:
             check_samples(data, self._encoding)

@@ -85,7 +85,7 @@ class LiveUpdate:
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
     cut: ResumePoint | None = None
-    """Where another session would go on."""
+    """Point from which another session would go on."""
 
     @property
     def news(self) -> "Iterator[LiveSegment | TurnEvent]":
@@ -112,9 +112,9 @@ class LiveUpdate:
 class LiveSession:
     """One live session on a server: one Triton live stream after another, on one clock.
 
-    One task feeds it and another one takes the updates. If they are not taken, the audio waits, and
-    there is soon no room for more. A client whose requests are not read until there is room sends
-    at the pace of the server, however fast it could, and costs no memory.
+    One task feeds the session and another one takes the updates. If nobody takes them, the audio
+    waits, and there is soon no room for more. A client whose requests are read only when there is
+    room sends at the pace of the server, and costs no memory.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class Option:
     by_accuracy: bool
     """Whether the option `accuracy` sets it too."""
     live: bool
-    """Whether live audio takes it."""
+    """Whether live audio takes the option."""
     recordings: bool
     """Whether it changes anything for files."""
 

@@ -66,7 +66,7 @@ class Server:
         self.away: tuple[str, ...] = ()
         """Components that have died, hang or are being replaced, without those of options."""
         self.voices: tuple[str, ...] = ()
-        """Further voices there, as `conch.families.add_voices` takes them."""
+        """Further voices of the server, as `conch.families.add_voices` takes them."""
         self.models: tuple[str, ...] = ()
         """Values of the option `model` there."""
         self._answered_at = time.monotonic()
@@ -203,10 +203,10 @@ class Servers:
     async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str) -> Answer:
         """Return the answer of a server; if it cannot be reached, ask the next one.
 
-        While all are lost, the request waits for the first one that is back, which may be one that
-        it has tried; and while a ready server replaces the process that answers such requests.
-        Those that have lost a server go to another one alone, one at a time, and after the second
-        they are a PoisonError. Raise a ServerError if no server can be reached.
+        The request waits while all servers are lost, or while a ready one replaces the process that
+        answers such requests. It may then go to a server that it has tried. Requests that have lost
+        a server go to another one alone, one at a time. After the second loss they raise a
+        PoisonError. Raise a ServerError if no server can be reached.
         """
         tried: list[Server] = []
         until = math.inf

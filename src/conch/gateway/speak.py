@@ -55,7 +55,7 @@ class SpeakSession(PlainSession):
     commands: ClassVar[Mapping[str, str]] = {
         name: name for name in ("text", "flush", "cancel", "close")
     }
-    """What the types of frames ask for."""
+    """Commands by the type of a frame."""
 
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing

@@ -54,9 +54,9 @@ class ServerConfig:
     """Further names under which `speech` is served, each as a model of its own. They are loaded
     whatever `models` names; a caller who loads models by `extra_args` names them there too."""
     weights: Mapping[str, str] = field(default_factory=dict)
-    """Models in place of those that the configs of the components name, by kind (`whisper`,
-    `moonshine`, `piper`, `transducer`, `paraformer`, `paraformer_online`, `sensevoice`, `kaldi`,
-    `wenet`, `ctc`): each a name that `conch models` lists, or a folder."""
+    """Models by kind (`whisper`, `moonshine`, `piper`, `transducer`, `paraformer`, `sensevoice`,
+    `paraformer_online`, `kaldi`, `wenet`, `ctc`), in place of those in the components' configs.
+    Each is a name that `conch models` lists, or a folder."""
     named: Mapping[str, str] = field(default_factory=dict)
     """Further models by the names that the option `model` takes: each a name that `conch models`
     lists, or a folder of any kind. They are loaded at the start, whatever `models` names."""
@@ -64,8 +64,8 @@ class ServerConfig:
     """Whether any client of the ports may call the components, not only `speech`: for tests and
     benchmarks of components."""
     voices_from_recordings: bool = False
-    """Whether voices may be fitted to recordings, and requests for speech may have the recording of
-    a voice, the option `reference`: for those who have the consent of whoever is heard."""
+    """Whether voices may be fitted to recordings, and requests for speech may have the option
+    `reference`. Set it only with the consent of the people who are heard."""
     voice_consent: str = ""
     """Sentence that a person must speak before a voice is fitted; empty for none."""
     host: str = "127.0.0.1"

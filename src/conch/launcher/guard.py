@@ -6,9 +6,9 @@ end closes without a byte, the parent was killed or has crashed. The watcher the
 process group and removes its shared memory and DIRECTORY. A byte on the socket says that the parent
 has done all that.
 
-The kernel's own "signal me when my parent dies" would not do: it is bound to the *thread* that
-forked, and would stop the server with a worker thread. A process forked (not spawned) from the
-parent keeps the parent's end open, and so the server alive.
+The kernel's own "signal me when my parent dies" is bound to the *thread* that forked: it would stop
+the server with a worker thread. A process forked (not spawned) from the parent keeps the parent's
+end open, and so the server alive.
 
 The program uses the standard library alone and runs without site-packages, so it starts in
 milliseconds.

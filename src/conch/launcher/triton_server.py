@@ -103,9 +103,9 @@ class TritonServer:
     def keep_serving(self, ended: threading.Event | None = None) -> None:
         """Watch the server: heal models whose processes die or freeze, and start it again.
 
-        A server that cannot be healed, or that ends by itself, is started again on the same
-        ports, as often as needed: at once, then after 1, 2, 4 … 30 s. After an exception, for
-        example that of Ctrl-C, call `stop` on the same thread. `ended` ends this when it is set.
+        Start a server that cannot be healed, or that ends by itself, again on the same ports: at
+        once, then after 1, 2, 4 … 30 s. After an exception, for example that of Ctrl-C, call `stop`
+        on the same thread. `ended` ends this when it is set.
         """
         endpoints, backoff = self._listening(), Backoff(HEALTHY_S)
         ended = ended or threading.Event()

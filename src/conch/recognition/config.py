@@ -25,8 +25,8 @@ class RecognitionConfig(BlsConfig):
     max_stream_s: float = 86_400.0
     """Longest live stream, in seconds. Behind a gateway not below its longest session, 86400."""
     max_waiting_s: float = 60.0
-    """Seconds of audio in chunks of one live stream that may wait for their turn, a chunk counting
-    as 0.1 s at least; one more ends the stream, unless it is alone."""
+    """Seconds of audio in chunks of one live stream that may wait for their turn. A chunk counts as
+    0.1 s at least. One more ends the stream, unless it is alone."""
     max_second_passes: int = 4
     """Utterances of one live stream in their second pass at once; one more is left out. A stream
     that is sent faster than it is spoken waits instead."""

@@ -87,9 +87,8 @@ class Recognizer:
     ) -> AsyncGenerator[Transcript, None]:
         """Yield a transcript per segment of a request with one row, each as soon as it is ready.
 
-        The last transcript has no segment. It carries what is only known at the end: the duration,
-        the path and the timings of the whole audio, and what the hooks over the whole recording
-        have found.
+        The last transcript has no segment. It has the duration, the path and the timings of the
+        whole audio, and what the hooks over the whole recording have found.
         """
         async with self._begun(request, components) as (row,):
             # The first segment does not share the cores with more than fill them.

@@ -28,7 +28,7 @@ NO_SECOND_PASS = "no second pass: the server was lost"
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where the next stream has to begin."""
+    """Point at which the next stream has to begin."""
 
     at_s: float
     """Seconds from the start of the first stream."""

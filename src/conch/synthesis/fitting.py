@@ -83,7 +83,7 @@ class Fitting:
         self._has_work = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
-        """Held while recordings are heard, which takes memory, and a name is taken."""
+        """Lock to hear recordings, which takes memory, and to take a name."""
         self._failures: Counter[str] = Counter()
         """How often the work on a voice has failed, by the voice's id."""
 

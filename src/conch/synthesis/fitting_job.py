@@ -41,7 +41,7 @@ class FittingJob:
         mean = (np.frombuffer(voice.timbre, np.float32) - self._start) / self._deviation
         self._ascent = GradientAscent.of(voice.work, mean, voice.shown.steps)
         self._seconds = voice.shown.seconds
-        """What the work took: not the time in which other processes had the cores."""
+        """Time of the work, without that in which other processes had the cores."""
         self._stop = voice.path.with_suffix(STOP)
 
     async def run(self) -> None:

@@ -10,10 +10,10 @@ from conch.fitted_voices import Work
 LEARNING_RATE = 0.1
 """Step in deviations of voices."""
 BETAS = 0.8, 0.95
-"""Of the first and second moments: some hundred steps are few."""
+"""Decays of the first and second moments: quick ones, because some hundred steps are few."""
 WEIGHT_DECAY = 0.2
-"""Pull back to the mix, as a share of the way from it: without it, a second network that tells
-speakers apart finds the voice less alike in the end."""
+"""Share of the way from the mix that each step takes back. Without this pull, a second network
+that tells speakers apart finds the voice less alike in the end."""
 EMA_DECAY = 0.9
 """Share of the former points in the mean, which is steadier than the latest one."""
 

@@ -40,9 +40,9 @@ LEAST_SHARE = 0.2
 class Speech:
     name: str
     waveform: FloatArray
-    """What is no pause, at 16 kHz."""
+    """Samples without pauses, at 16 kHz."""
     pieces: FloatArray
-    """How its pieces sound, unit vectors `[pieces, size]`."""
+    """Embeddings of the pieces, unit vectors `[pieces, size]`."""
     pitch: float
     """Median in Hz; 0 is unknown."""
     warnings: tuple[str, ...]
@@ -59,9 +59,9 @@ class Speech:
 @dataclass(frozen=True, slots=True)
 class Person:
     target: FloatArray
-    """How the person sounds, by the recordings that are not held back."""
+    """Embedding of the person, by the recordings that are not held back."""
     held_back: FloatArray
-    """The same by those that are."""
+    """Embedding by the recordings that are held back."""
     pitch: float
     warnings: tuple[str, ...]
 

@@ -107,9 +107,9 @@ class Answers:
 class TritonResponder:
     """Gives the answers of a request; see `conch.bls.service.Responder`.
 
-    A decoupled model sends each at once. The answer of any other leaves with `end`: Triton takes
-    the last response of a request with its last flag, and calls of components through the sender
-    must be over by then.
+    A decoupled model sends each at once. The answer of any other model leaves with `end`. Triton
+    takes the last response of a request with its last flag, and by then the sender's calls of
+    components must be over.
     """
 
     def __init__(self, sender: Any, answers: Answers, *, is_decoupled: bool) -> None:

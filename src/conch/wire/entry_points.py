@@ -1,9 +1,9 @@
 """The BLS models of a server: their names, their environment, and the parameters of their calls.
 
-The component key is that of `speech`; no other client has it. A number lets a call leave before its
-end a component whose rows are in flight together: Triton cancels no call that a model has made, so
-another call names it. That helps where it can: a call that has gone to another instance, or comes
-later, does not leave.
+The component key is that of `speech`; no other client has it. Triton cancels no call that a model
+has made. Where rows are in flight together, another call therefore names the number of a call that
+shall leave. This helps where it can: a call that has gone to another instance, or comes later, does
+not leave.
 """
 
 import json

@@ -21,7 +21,7 @@ _COLONS = re.compile("[:：]")  # noqa: RUF001
 
 @dataclass(frozen=True, slots=True)
 class Hotword:
-    """A phrase that the text is to have where it may have been said."""
+    """A phrase that the text prefers where it may have been said."""
 
     phrase: str
     weight: float

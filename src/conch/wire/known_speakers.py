@@ -27,7 +27,7 @@ _KEYS = ("name", "embedding", "audio", "model")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownSpeaker:
-    """A name, and either how the voice sounds or an audio file of it."""
+    """A name, with an embedding or an audio file of the voice."""
 
     name: str
     embedding: NDArray[np.float32] | None = None

@@ -138,11 +138,11 @@ class Component:
 
     name: str
     title: str
-    """What a person calls it."""
+    """Name for people."""
     family: str
     """Components of one family work together in a path."""
     step: str
-    """What it does in a path. The steps follow each other in the order of the list."""
+    """Step in a path. Steps follow each other in the order of the list."""
     needed: str | None = None
     """The option for which the request needs it, such as decoder=ctc; null if it does not."""
 

@@ -49,17 +49,16 @@ class RecognitionOptions(FamilyOptions):
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
-        "the path. auto is offline for a recording and two_pass for live audio. Live audio is "
-        f"streaming with a decoder that hears it ({_HEARING}), with lm_fusion, without "
-        "endpointing, and on a server without Moonshine and Whisper",
+        "the path. auto is offline for a recording. For live audio it is streaming with lm_fusion, "
+        f"endpointing=false or a streaming decoder ({_HEARING}), and without Moonshine and "
+        "Whisper; otherwise two_pass",
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper (attention), a model of your own, CTC, CTC in a "
-        "graph of known words (wfst), or none, for who speaks when alone; live text comes from "
-        "wfst, and from ctc with lm_fusion",
-        otherwise="attention with another language than en, languages, prompt or task=translate, "
-        "and on a server without Moonshine; on a server of your own model, its decoder",
+        "what writes the text: attention is Whisper, wfst CTC in a graph of known words; none only "
+        "tells who speaks when",
+        otherwise="attention with prompt, languages, task=translate or another language than en, "
+        "and without Moonshine; that of your own model",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
@@ -119,8 +118,8 @@ class RecognitionOptions(FamilyOptions):
     )
     names: str = option(
         "",
-        "names and terms that may be said, separated by commas, the most important first: Syme, "
-        "Triton Inference Server; sets hotwords, and for Whisper prompt, unless these are sent",
+        "names and terms, separated by commas, the most important first: Syme, Triton Inference "
+        "Server; sets hotwords, and for Whisper prompt, unless these are sent",
         longest=MAX_HOTWORD_TEXT,
     )
     hotwords: str = option(
@@ -142,8 +141,8 @@ class RecognitionOptions(FamilyOptions):
     )
     post: str = option(
         "",
-        "models on the server that rewrite the text at the end, in this order, at most 8, "
-        "separated by commas",
+        "at most 8 models on the server that rewrite the text at the end, in this order, separated "
+        "by commas",
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     coverage: bool = option(
@@ -161,7 +160,7 @@ class RecognitionOptions(FamilyOptions):
     rolling_pass_ms: int = option(
         1280,
         "live, two_pass with attention or moonshine: audio between two passes over an open "
-        "utterance; 0 is none before it pauses",
+        "utterance; 0 is none before a pause",
         low=0,
         high=10_000,
     )
@@ -210,8 +209,8 @@ class RecognitionOptions(FamilyOptions):
     )
 
     sent: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What `parse` was given, checked: all that a client sends, as a server has its own defaults
-    for the others."""
+    """Checked values that `parse` was given. A client sends these alone, because a server has its
+    own defaults for the others."""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":

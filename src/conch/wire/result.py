@@ -113,10 +113,10 @@ class Segment:
     """Who says it, with `speakers`; else it is not in the JSON. The segment is then a turn: it has
     one speaker. Live: who says most of it; its words may have others."""
     emotion: str = ""
-    """How it is said (happy, sad, angry, neutral, …), if the decoder tells it; else it is not in
-    the JSON, as the next one."""
+    """Emotion (happy, sad, angry, neutral, …), if the decoder tells it; else this field and `event`
+    are not in the JSON."""
     event: str = ""
-    """What is heard (speech, bgm, laughter, applause, …), if the decoder tells it."""
+    """Sound (speech, bgm, laughter, applause, …), if the decoder tells it."""
 
     @property
     def text(self) -> str:
@@ -156,16 +156,16 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class TurnEvent:
-    """Live: what is heard of a speaker's turn before its text."""
+    """Live: an event of a speaker's turn, before its text."""
 
     type: Literal["speech_started", "eager_end", "resumed"]
     """Speech has begun; its end is probable; the speaker goes on after all."""
     at: float
-    """Where speech begins, seems to have ended, or goes on: seconds on the audio's clock."""
+    """Time of the event: seconds on the audio's clock."""
     index: int
     """Number of the utterance, as of its segment."""
     probability: float | msgspec.UnsetType = msgspec.UNSET
-    """Of `eager_end`: that the speaker has finished; else it is not in the JSON."""
+    """Probability of `eager_end` that the speaker has finished; else not in the JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +263,8 @@ class Transcript:
     is_final: bool = True
     """Live: whether the stream has ended."""
     stable: str = ""
-    """Live: the beginning of `text` that no longer changes, except that the second pass of an
-    utterance, or a text step, may correct its firm words once, after its end.
+    """Live: the beginning of `text` that stays. Only the second pass of an utterance, or a text
+    step, may correct its firm words once, after its end.
 
     Before the last answer, `text` begins with the first utterance that is in `segments` or that may
     still change; with `repeat_text`, up to `history_s` before."""
@@ -294,10 +294,10 @@ class Transcript:
     speakers: tuple[Speaker, ...] = ()
     """Who speaks in `turns`, and how long."""
     overlaps: tuple[Overlap, ...] = ()
-    """Where `turns` overlap."""
+    """Times at which `turns` overlap."""
     relabelled: tuple[Turn, ...] = ()
-    """Live and streamed answers, at the end: where somebody else is taken for the speaker than
-    before; in the JSON only then. `turns` have them too."""
+    """Last part of live and streamed answers: those of `turns` whose speaker is another than in
+    earlier answers; in the JSON only then."""
     turn_events: tuple[TurnEvent, ...] = ()
     """Live, with the option `turn_events`: what was heard of turns since the last answer, in order;
     in the JSON only then. An `eager_end` is taken back by `resumed`, or comes true."""

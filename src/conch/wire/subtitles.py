@@ -1,9 +1,9 @@
 """Cut words into the cues of subtitles: what is on the screen, from when to when.
 
 The rules are those that broadcasters share (BBC Subtitle Guidelines, Netflix Timed Text Style
-Guide): short lines, time to read, breaks at phrases. Cues are runs of words. Each run costs
-something, and a dynamic programme finds the runs that cost least in all (Bellman, 1954, "The theory
-of dynamic programming"), in time linear in the words.
+Guide): short lines, time to read, breaks at phrases. Cues are runs of words, and each run has a
+cost. A dynamic programme finds the cheapest runs (Bellman, 1954, "The theory of dynamic
+programming"), in time linear in the words.
 
 A character counts by its columns: wide ones, such as Chinese, count two.
 """
@@ -40,8 +40,8 @@ _SHORT, _SHORT_PER_S = 60.0, 40.0  # below MIN_CUE_MS, and for each second that 
 _ONE_WORD = 40.0
 _FAST, _FAST_PER_SHARE = 8.0, 30.0  # above MAX_CHARS_PER_S, and for each time it is exceeded
 _SENTENCE, _CLAUSE, _PHRASE, _WORDS, _BOUND = 0.0, 2.0, 4.0, 7.0, 11.0
-"""Where a cue ends: after a sentence, after a clause, before a word that begins a phrase, between
-others, after a word that needs the next one."""
+"""Costs of the end of a cue: after a sentence, after a clause, before a word that begins a phrase,
+between others, after a word that needs the next one."""
 _PAUSE_MS = 600  # A pause as long makes a good end anywhere; a shorter one a better end.
 _INNER_SENTENCE = 3.0  # of a sentence's end within a cue
 _INNER_PAUSE_MS, _INNER_PAUSE_PER_S = 300, 20.0  # of a pause within a cue, for its time above
@@ -224,7 +224,7 @@ class Block:
         return cost + (self._inner[end - 1] - self._inner[start]) + self._ends[end - 1]
 
     def end_ms(self, start: int, end: int) -> int:
-        """Return when the cue of words goes: when they are said and read, unless others come."""
+        """Return the end of a cue: when its words are said and read, or the next cue comes."""
         start_ms, next_ms = self._tokens[start].start_ms, self._starts[end]
         latest = int(max(start_ms + 1, min(start_ms + MAX_CUE_MS, self._audio_end_ms)))
         if next_ms < inf:

@@ -147,11 +147,11 @@ class SpokenSentence:
 
     text: str
     phonemes: str
-    """Its sounds."""
+    """Phonemes of the text."""
     start: float
     end: float
     words: tuple[SpokenWord, ...] = ()
-    """With the option `timestamps`."""
+    """Words with times, if the option `timestamps` is set."""
 
     def later(self, seconds: float) -> "SpokenSentence":
         def at(time_s: float) -> float:
@@ -179,8 +179,8 @@ class Spoken:
     """Calls by component, and `total`."""
     warnings: tuple[str, ...] = ()
     similarity: float | None = None
-    """With the option `reference`: cosine of how the recording and what is spoken sound; None for
-    a text that is too short to say."""
+    """With the option `reference`: cosine between the embeddings of the recording and the speech;
+    None for a text that is too short."""
     is_fitted: bool = False
     """Whether the voice imitates a person."""
 

@@ -1,8 +1,8 @@
 """Compact lattices: each word sequence once, with the costs and the units of its best path.
 
 The determinisation is that of Povey et al. (2012, "Generating exact lattices in the WFST
-framework", ICASSP): a state is a set of states of the search's lattice, each with the rest of its
-weight, and a weight holds the units too. kaldifst has no determinisation for such weights.
+framework", ICASSP). A state is a set of states of the search's lattice, each with the rest of its
+weight. Weights hold units too, which kaldifst cannot determinise.
 """
 
 from collections import defaultdict

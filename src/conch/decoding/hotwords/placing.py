@@ -1,9 +1,9 @@
 """Put hotwords into a hypothesis where they explain the frames better than its own words.
 
-A phrase takes the place of whole words, or comes in between two. Both are compared over the frames
-between the words before and after: the path of the hypothesis, and the best alignment of the phrase
-with a space on either side. A language model's part of the hypothesis counts too; each word of the
-phrase counts as a word that it does not know.
+A phrase takes the place of whole words, or comes in between two. The path of the hypothesis is
+compared with the best alignment of the phrase, with a space on either side, over the frames between
+the words before and after. A language model's part of the hypothesis counts too; each word of the
+phrase counts as a word that the model does not know.
 """
 
 import math

@@ -5,8 +5,8 @@ et al., 2024, https://arxiv.org/abs/2406.07096). A node keeps the best token in 
 best in the blank after it. Scores are relative to the best path of the same frames, so that tokens
 which entered at different times can be compared.
 
-A token is one number, which makes a frame a dozen operations on whole arrays: its score in units of
-2^-10 nats above bit 20, and below it the frame of its first unit.
+A token is one number, which makes a frame a dozen operations on whole arrays. Above bit 20 it has
+the score in units of 2^-10 nats, and below it the frame of its first unit.
 """
 
 from collections.abc import Callable, Sequence

@@ -30,9 +30,9 @@ WHOLE_WEIGHT_LETTERS = 10
 """Letters of a phrase that gets its full weight. Shorter ones get less, because most false matches
 are short."""
 LEAST_SIMILARITY = 0.55
-"""Share of letters and sounds that agree, from which on a hotword is tried: the mean of both, each
-1 less the edit distance over the length of the longer one. With the sounds, the closest eight hold
-58 of 79 names on dev; by letters alone, 45."""
+"""Similarity from which on a hotword is tried: the mean of letters and sounds, each 1 less the edit
+distance over the length of the longer one. With the sounds, the closest eight hold 58 of 79 names
+on dev; by letters alone, 45."""
 LEAST_LETTERS = 3
 MOST_TRIED = 8
 """Hotwords that are tried in a segment, the closest ones."""

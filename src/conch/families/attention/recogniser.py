@@ -29,10 +29,10 @@ _CERTAIN = 0.999
 
 
 def calibrated(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> tuple[Word, ...]:
-    """Return words with the probability that they are right as their confidence.
+    """Return words whose confidence is the probability that they are right.
 
-    The log odds are a weighted sum of those of the decoder's own confidence and of the word's
-    posterior probability in the list (Platt, 1999; Wessel et al., 2001,
+    Its log odds are a weighted sum of two others: those of the decoder's own confidence, and of the
+    word's posterior probability in the list (Platt, 1999; Wessel et al., 2001,
     https://doi.org/10.1109/89.906002). Hypotheses that sound the same are one in the posterior.
 
     `words` are those of the best hypothesis. `nbest` is in the order of all opinions, scores in

@@ -39,8 +39,8 @@ class CtcOptions:
     )
     lattice: bool = option(
         False,
-        "the texts near the best one as a graph, in Kaldi's text form, for each segment; of "
-        "recordings, and of the second pass with mode two_pass",
+        "for each segment of a recording or a second pass, the texts near the best one as a graph "
+        "in Kaldi's text form",
         decoders=("wfst",),
         is_of_final_text=True,
     )

@@ -54,9 +54,9 @@ ONE_GRAPH = {
     TELESPEECH: Features(snip_edges=True, low=40.0, high=7800.0, is_mfcc=True),
     "fire-red-asr-2-ctc": KALDI_BY_DEFAULT,
 }
-"""What further models of sherpa-onnx hear, which take recordings alone, by `model_type`."""
+"""Features of sherpa-onnx's models for recordings alone, by `model_type`."""
 _MEANS = {"mean": "invstd", "cmvn_mean": "cmvn_inv_stddev"}
-"""Metadata with the mean of each feature, and those with what the rest is multiplied by."""
+"""Names of metadata: the mean of each feature, and the factor after its subtraction."""
 VOCABULARY = "vocab.json"
 _PREPROCESSOR = "preprocessor_config.json"
 _TOKENIZERS = ("tokenizer_config.json", "special_tokens_map.json")

@@ -69,8 +69,8 @@ def has_spaces(tokens: Iterable[str]) -> bool:
 def words_of_units(units: Sequence[Unit], *, has_spaces: bool) -> list[Word]:
     """Return the words of a text.
 
-    Letters of Chinese are words. A unit of others goes on with the word before if that one ends
-    with `@@`, or, in a model with `has_spaces`, if it does not begin with `▁`.
+    Letters of Chinese are words. Any other unit continues the word before if that word ends with
+    `@@`, or, in a model with `has_spaces`, if the unit does not begin with `▁`.
     """
     groups: list[list[Unit]] = []
     goes_on = False

@@ -2,8 +2,8 @@
 
 The vocoder makes pulses at the pitch, shaped noise, and the rest: a frame's spectrum is
 `exp(lh) e^(i pi tanh(th)) STFT(pulses) + exp(ln) noise + exp(lr) e^(i phi)`, with windows of 1200
-samples every 300. Nothing looks further than three frames. What does by its nature comes with each
-frame: the phase of the pulses, and the noise by the frame's number.
+samples every 300. Nothing looks further than three frames, because each frame comes with the phase
+of the pulses, and with noise by the frame's number.
 """
 
 from functools import lru_cache

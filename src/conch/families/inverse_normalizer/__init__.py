@@ -12,8 +12,7 @@ INVERSE_NORMALIZER = ComponentInfo(name="inverse_normalizer", title="Numbers", s
 class InverseNormalizerOptions:
     itn: bool = option(
         False,
-        "inverse text normalisation: numbers, dates and amounts in digits, $21.50 for twenty one "
-        "dollars fifty",
+        "numbers, dates and amounts in digits: $21.50 for twenty one dollars fifty",
     )
 
 

@@ -32,10 +32,10 @@ _LEAST_ALONE = 4
 def followed_in_numbers(tokens: Sequence[tuple[str, str, str]], others: frozenset[str]) -> set[int]:
     """Return the places of the tokens behind which a number with commas goes on.
 
-    Digits are one number if no comma is between some of them, as in `seven, seven three nine`, or
-    if they are many, neither only rise nor only fall, and do not go on to another number or to what
-    they count. Tokens are words with the punctuation before and behind them, `others` the words of
-    other numbers.
+    Digits are one number if no comma is between some of them, as in `seven, seven three nine`. Many
+    digits are one, too, if they neither only rise nor only fall, and if neither another number nor
+    what they count follows. Tokens are words with the punctuation before and behind them, `others`
+    the words of other numbers.
     """
     codes: list[str] = []
     words = [word.lower() for _, word, _ in tokens]

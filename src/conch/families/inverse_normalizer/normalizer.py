@@ -62,6 +62,8 @@ segment. Others wait meanwhile, as rules of a request can make a text of numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InverseNormalizerConfig:
     least_alone: int = 13
+    """English numbers below this one stay words, except in money, percentages, metric measures,
+    dates and times of day. The grammars leave cardinals up to twelve alone themselves."""
 
     def __post_init__(self) -> None:
         if self.least_alone < 0:

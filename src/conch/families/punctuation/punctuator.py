@@ -65,9 +65,9 @@ class Punctuator:
     def punctuate(self, texts: Sequence[str]) -> list[tuple[str, list[Span]]]:
         """Return texts with marks and capitals, and what changed.
 
-        A text that has a mark after a word stays as it is, unless all are periods of abbreviations,
-        and so does a word with a capital or a digit, but for a mark after it. A text without
-        letters of the Latin alphabet stays, too.
+        A text stays if it has a mark after a word, except for periods of abbreviations, or no
+        letter of the Latin alphabet. A word with a capital or a digit stays too, but for a mark
+        after it.
         """
         words = [words_of(text) if is_bare(text) else [] for text in texts]
         cores = [

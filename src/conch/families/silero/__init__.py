@@ -16,11 +16,11 @@ VAD = ComponentInfo(
 class SileroOptions:
     vad: bool = option(
         True,
-        "find the speech first; without it, all of a recording is decoded, and the CTC model finds "
-        "live pauses",
+        "find the speech first; false decodes all of a recording, and leaves live pauses to the "
+        "CTC model",
     )
     vad_threshold: float = option(
-        0.5, "speech probability at which a stretch of speech begins", low=0.01, high=0.99
+        0.5, "probability of speech at which a stretch begins", low=0.01, high=0.99
     )
     vad_min_speech_ms: int = option(
         100, "shorter stretches of speech are dropped", low=0, high=10_000
@@ -31,8 +31,7 @@ class SileroOptions:
     vad_pad_ms: int = option(300, "audio kept on each side of the speech", low=0, high=2_000)
     vad_state: str = option(
         "",
-        "of a piece of a longer recording: the memory of the VAD at its start, base64, which conch "
-        "bulk sends",
+        "the VAD's state at the start of a piece of a recording, in base64; conch bulk sends it",
     )
 
 

@@ -46,8 +46,8 @@ SEGMENTATION, EMBEDDING = (
 class SpeakerOptions:
     speakers: Literal["off", "auto"] | int = option(
         "off",
-        "who says each word, A, B, …; auto finds their number; with channels=split auto takes each "
-        "channel for a speaker, a number is that of each channel",
+        "who says each word: A, B, …; a number of speakers, or auto to find it; with "
+        "channels=split the number of each channel, or auto for one",
         low=1,
         high=MOST_SPEAKERS,
     )
@@ -67,7 +67,7 @@ class SpeakerOptions:
         longest=MOST_KNOWN_TEXT,
     )
     speaker_embeddings: bool = option(
-        False, "with speakers: the answer has how each speaker sounds, for known_speakers"
+        False, "with speakers: the answer has each speaker's embedding, for known_speakers"
     )
 
 

@@ -25,7 +25,7 @@ closer to each other, all frames count the same."""
 LOCAL_WEIGHT = 0.5
 """Weight of the share of windows in which a speaker is the voice."""
 LEAST_ALONE_S = 0.25
-"""One who speaks alone for less is known by all that he says in the window."""
+"""With less time alone, a speaker is known by all speech of theirs in the window."""
 MOST_SHARED = 0.1
 """Share of a piece in which several may speak, if it is to say how a voice sounds."""
 LEAST_S = 0.2

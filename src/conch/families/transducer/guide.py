@@ -58,8 +58,8 @@ class Bias:
     """Prefers hypotheses that are writing a hotword, in any case of its letters.
 
     The letters of a hypothesis run through a trie of the phrases, so that it does not matter into
-    which units a phrase is cut. A beginning of a phrase gains its share of the weight at once,
-    which keeps it in the beam, and loses it where the phrase does not go on (contextual biasing as
+    which units a phrase is cut. The beginning of a phrase gains its share of the weight at once,
+    and loses it where the phrase does not go on. This keeps it in the beam (contextual biasing as
     of Aleksic et al., 2015, and the context graph of icefall and sherpa-onnx).
     """
 

@@ -42,18 +42,17 @@ class TurnOptions:
     )
     end_threshold: float = option(
         0.95,
-        "live: probability at which semantic_endpointing takes the speaker to have finished",
+        "live: probability of the end at which semantic_endpointing ends an utterance",
         low=0.05,
         high=1,
     )
     turn_events: bool = option(
         False,
-        "live: tell at once when speech begins, when its end is probable and when it goes on",
+        "live: send events when speech begins, when its end is probable and when it goes on",
     )
     eager_end_threshold: float = option(
         0.5,
-        "live, turn_events: probability that the speaker has finished at which it is told; 1 for "
-        "never",
+        "live, turn_events: probability of the end at which eager_end is sent; 1 is never",
         low=0.05,
         high=1,
     )

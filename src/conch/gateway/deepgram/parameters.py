@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """What recordings and live audio both take."""
+    """Parameters of recordings and of live audio."""
 
     MODELS: ClassVar = re.compile(
         r"(2-)?((nova|enhanced|base|whisper|general)([-_].*)?|meeting|phonecall|voicemail|finance|"
@@ -94,7 +94,7 @@ class Parameters:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamParameters(Parameters, ABC):
-    """What all live audio takes."""
+    """Parameters of all live audio."""
 
     @property
     @abstractmethod

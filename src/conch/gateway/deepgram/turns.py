@@ -125,7 +125,7 @@ class _Session(DeepgramListenSession, _Numbered):
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What is said in an utterance, without the words of an earlier turn."""
+    """Words of an utterance, without those of an earlier turn."""
 
     text: str
     words: tuple[Word, ...]
@@ -147,7 +147,7 @@ class TurnMessages:
         self._request_id, self._pause_s = request_id, pause_s
         self._index = 0
         self._start: float | None = None
-        """Where the open turn begins, in seconds; None between turns."""
+        """Start of the open turn, in seconds; None between turns."""
         self._said: list[_Said] = []
         """Utterances of the open turn that have ended."""
         self._ended = -1

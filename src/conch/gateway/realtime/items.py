@@ -60,7 +60,7 @@ class Item:
     """A turn, from its speech to its text."""
 
     is_single: bool
-    """Whether it ends with its utterance, because turn detection found it."""
+    """Whether the item ends with its utterance, which turn detection found."""
     id: str = field(default_factory=lambda: events.new_id("item"))
     final: list[str] = field(default_factory=list)
     """Texts of its first utterances, which no longer change: a long turn has many."""
@@ -76,12 +76,13 @@ class Item:
     is_committed: bool = False
     seconds: float = 0.0
     shown: tuple[str, str, str] | None = None
-    """Texts of its latest partial event; None before the first one."""
+    """Texts of the item's latest partial event; None before the first one."""
     num_shown: int = 0
     """Final texts in its partial events."""
 
     @property
     def is_known(self) -> bool:
+        """Whether the client has events of this item."""
         return self.is_committed or self.has_begun or self.has_delta or self.shown is not None
 
     @property

@@ -56,7 +56,7 @@ class _Era:
     speaking: Item | None = None
     """The item of the utterance that is being spoken, if each is an item."""
     is_dropped: bool = False
-    """Whether the client has cleared it."""
+    """Whether the client has cleared the turn."""
 
 
 class Turns:

@@ -58,7 +58,7 @@ class LiveAnswers:
         self._firm: dict[int, str] = {}
         """Firm text of each utterance that awaits its second pass, by index."""
         self.latest_text = ""
-        """What was said in the last utterance, before the text steps."""
+        """Text of the last utterance, before the text steps."""
 
     @property
     def next_index(self) -> int:

@@ -62,7 +62,7 @@ def endpoint_rules(options: RecognitionOptions) -> EndpointRules:
 
 @dataclass(frozen=True, slots=True)
 class SpeechExtent:
-    """Where the speech of an utterance is, in samples of the live stream."""
+    """Span of an utterance's speech, in samples of the live stream."""
 
     end: int = 0
     """End of the audio so far."""

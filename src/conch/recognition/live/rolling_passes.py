@@ -1,8 +1,8 @@
 """The passes over a live stream's open utterance: rolling ones, and the one in a pause.
 
 A rolling pass is the recogniser's greedy text of the latest audio. The pass in a pause is the
-second pass of the utterance, begun as soon as its audio is complete: if the pause becomes an
-endpoint, its text is there at once; if the speaker goes on, it counts as a rolling pass.
+second pass of the utterance, begun as soon as its audio is complete. If the pause becomes an
+endpoint, the text is there at once. If the speaker goes on, the pass counts as a rolling one.
 """
 
 import asyncio

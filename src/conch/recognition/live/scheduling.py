@@ -60,8 +60,9 @@ class Pace:
     def after_period(self, step_share: float | None, pass_share: float | None) -> "Pace":
         """Return the pace after a period.
 
-        `step_share` is the time of the slowest tenth of live steps by a step's length, `pass_share`
-        the mean time of a pass since it was due by the interval; None without a step or a pass.
+        `step_share` is the time of the slowest tenth of live steps, divided by a step's length.
+        `pass_share` is the mean time of a pass since it was due, divided by the interval. None is
+        without a step or a pass.
         """
         step, of_pass = step_share or 0.0, pass_share or 0.0
         if step > LATE_STEP or of_pass > LATE_PASS:

@@ -96,11 +96,11 @@ def _with_space(text: str, least: int, start: int, end: int) -> tuple[int, int]:
 def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, ...]:
     """Return the words of a text after a step, with the times of what they have come from.
 
-    Words that become one last from the start of the first to the end of the last, and the least
-    of their confidences counts. Words that one word becomes share its time by their length. A word
-    that comes from nothing fills the gap between its neighbours, with the lesser of their
-    confidences; where no word of the old text is left, it has the time of all. The words are those
-    between spaces, cut further where words of the old text touch, as in Chinese.
+    Words that become one last from the start of the first to the end of the last, with the least
+    confidence. Words that one word becomes share its time by their length. A new word fills the gap
+    between its neighbours, with the lesser of their confidences. Where no word of the old text is
+    left, it has the time of all. Words are those between spaces, cut further where words of the old
+    text touch, as in Chinese.
     """
     if not after.changes or not words:
         return tuple(words)
