@@ -10,7 +10,7 @@ from conch.launcher import ServerConfig, TritonServer
 def test_what_was_healed_is_counted_by_model(tmp_path: Path) -> None:
     server = TritonServer(ServerConfig([tmp_path]))
     metrics = GatewayMetrics()
-    metrics.show(HealMetrics(server, ["vad"]))
+    metrics.registry.register(HealMetrics(server, ["vad"]))
     assert b"conch_server_restarts_total 0.0" in metrics.as_text()
     assert b'conch_heals_total{model="vad"} 0.0' in metrics.as_text()
     server.heals["vad"] += 2
