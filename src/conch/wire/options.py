@@ -58,7 +58,7 @@ class RecognitionOptions(FamilyOptions):
         "what writes the text: attention is Whisper, wfst CTC in a graph of known words; none only "
         "tells who speaks when",
         otherwise="attention with prompt, languages, task=translate or another language than en, "
-        "and without Moonshine; that of your own model",
+        "and without Moonshine; with your own model its decoder",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
