@@ -32,10 +32,6 @@ class VoiceConfig(NiceConfig):
     nice: int = 5
 
 
-def unchanged(graph: Any) -> None:
-    """Leave a graph as it is."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceNetwork:
     """A network in a file of ONNX, and where it is cut."""
@@ -49,8 +45,8 @@ class VoiceNetwork:
     """Inputs and outputs of the first graph."""
     vocoder: tuple[Sequence[str], Sequence[str]]
     """Inputs and outputs of the vocoder."""
-    edit_first: Callable[[Any], None] = unchanged
-    edit: Callable[[Any], None] = unchanged
+    edit_first: Callable[[Any], None] = lambda graph: None
+    edit: Callable[[Any], None]
     revision: int
     """Raise it with every change of the graphs."""
 

@@ -113,9 +113,8 @@ class WhisperDecoder:
                 scores = [self._score(request, text, language) for text in request.scored_texts]
                 answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
             else:
-                searches[len(request.encoder_out), request.beam_size, len(request.before)].append(
-                    index
-                )
+                alike = len(request.encoder_out), request.beam_size, len(request.before)
+                searches[alike].append(index)
         for (_, beam_size, _), group in searches.items():
             outputs = self._search([requests[index] for index in group], beam_size)
             answers.update(zip(group, outputs, strict=True))
