@@ -23,7 +23,6 @@ from conch.wire.errors import InvalidRequestError
 ACOUSTIC, VOCODER = "acoustic.onnx", "vocoder.onnx"
 SLOWEST, FASTEST = 0.25, 4.0
 MAX_FRAMES = 20_000
-"""Most frames of a call of a vocoder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,6 @@ class VoiceNetwork:
 
     package: WeightsPackage
     folder: str
-    """Folder in the package."""
     file: str
     sha256: str
     acoustic: tuple[Sequence[str], Sequence[str]]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from conch.catalogue.exports import AcousticEncoder
 from conch.component import FloatArray, log_softmax
 from conch.component.onnx import open_network
+from conch.families.search.encoders import ExportedEncoder, LiveEncoder, RecordingEncoder
 from conch.families.search.graphs import (
     TYPES,
     EncoderGraph,
@@ -23,8 +24,6 @@ from conch.families.search.graphs import (
     RecordingsConfig,
     folder_of,
 )
-from conch.families.search.live import LiveEncoder
-from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.families.transducer import FRAMES
 from conch.families.transducer.folder import Lstm, Transducer, read_transducer
 from conch.wire.errors import ConfigError

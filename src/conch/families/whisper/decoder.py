@@ -121,7 +121,6 @@ class WhisperDecoder:
         return [answers[index] for index in range(len(rows))]
 
     def _search(self, requests: Sequence[_DecodeRequest], beam_size: int) -> list[Outputs]:
-        """Return the outputs of rows to decode that share a search."""
         encoder_out = np.stack([request.encoder_out for request in requests])
         spoken = self._spoken(encoder_out, [request.choice for request in requests])
         answers: list[Outputs] = []
