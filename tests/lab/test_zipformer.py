@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conch.families.search.recordings import ExportedEncoder
+from conch.families.search.encoders import ExportedEncoder
 from conch.families.transducer.folder import read_transducer
 from conch.families.transducer.networks import opened_encoder
 from lab import zipformer

@@ -19,7 +19,7 @@ from conch.decoding.vocab import vocab_of
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.families.ctc.vocabulary import read_vocabulary
-from conch.families.search.recordings import buckets
+from conch.families.search.encoders import buckets
 from conch.graphs.build import build_graph
 from conch.wire.errors import AudioError, ConfigError, OptionError
 from conch.wire.joining import joined_text

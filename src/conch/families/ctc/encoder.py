@@ -12,9 +12,14 @@ from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.folder import CtcFolder
 from conch.families.ctc.onnx_model import Caches, CtcGraph
 from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
+from conch.families.search.encoders import (
+    ExportedEncoder,
+    LiveEncoder,
+    RecordingEncoder,
+    StreamEncoder,
+    encode_ready,
+)
 from conch.families.search.graphs import EncoderGraph, FolderConfig, LiveConfig, RecordingsConfig
-from conch.families.search.live import LiveEncoder, StreamEncoder, encode_ready
-from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.wire.errors import ConfigError
 
 _WHAT = "the CTC model"

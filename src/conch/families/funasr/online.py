@@ -21,8 +21,8 @@ from conch.families.funasr import ONLINE, UNITS
 from conch.families.funasr.folder import OnlineParaformerFolder, read_online_paraformer
 from conch.families.funasr.network import fbank_of, normalised, opened_folder
 from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter, has_spaces, words_of_units
+from conch.families.search.encoders import StreamEncoder, encode_ready
 from conch.families.search.graphs import DecoderConfig, LiveConfig
-from conch.families.search.live import StreamEncoder, encode_ready
 from conch.wire.errors import InvalidRequestError
 from conch.wire.joining import joined_text
 from conch.wire.languages import check_language

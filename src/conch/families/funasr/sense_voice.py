@@ -59,10 +59,9 @@ class SenseVoiceComponent(RowByRow):
             spoken = log_softmax(logits[:1, self._spoken])
             probability = math.exp(spoken.max())
         return {
-            **{
-                name: bytes_array([value])
-                for name, value in (("language", language), ("emotion", emotion), ("event", event))
-            },
+            "language": bytes_array([language]),
+            "emotion": bytes_array([emotion]),
+            "event": bytes_array([event]),
             "language_probability": np.array([probability], np.float32),
         }
 

@@ -60,10 +60,8 @@ class VoiceStyle(RowByRow):
                 )
             pitch = float(row.inputs.get("pitch", np.zeros(1)).ravel()[0])
         elif "waveform" in row.inputs:
-            embedding, pitch = (
-                embedding_of(self._network, row),
-                median_pitch(row.inputs["waveform"]),
-            )
+            embedding = embedding_of(self._network, row)
+            pitch = median_pitch(row.inputs["waveform"])
         else:
             raise InvalidRequestError("one of the inputs 'waveform' and 'embedding' is needed")
         style = nearest(embedding, self._embeddings, pitch)

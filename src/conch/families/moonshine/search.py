@@ -38,7 +38,6 @@ class Token:
     """Number of tokens, this one among them."""
 
     def __iter__(self) -> Iterator["Token"]:
-        """Iterate over the tokens of the hypothesis, the first one first."""
         tokens: list[Token] = []
         token: Token | None = self
         while token:

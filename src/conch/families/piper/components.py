@@ -41,7 +41,6 @@ class Voices:
     """One of the graphs of each voice."""
 
     def __init__(self, config: VoiceConfig, graph: str) -> None:
-        """Open `graph` of all voices in the folder `config.model`."""
         if not config.model:
             raise ConfigError(missing(PACKAGE))
         self._opened = {

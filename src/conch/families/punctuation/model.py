@@ -157,13 +157,10 @@ class PunctuationModel:
                 if window.last == len(texts[window.text]):
                     # Speech is cut at a pause, which a book has not.
                     row[window.last - window.start - 1, 0] -= self._end
-            marks = logits[:, :, : len(MARKS)].argmax(-1)
-            cases = logits[:, :, len(MARKS) :].argmax(-1)
-            for row_marks, row_cases, window in zip(marks, cases, batch, strict=True):
                 whole = slice(window.first, window.last)
-                part = slice(window.first - window.start, window.last - window.start)
-                labels[window.text].marks[whole] = row_marks[part]
-                labels[window.text].cases[whole] = row_cases[part]
+                part = row[window.first - window.start : window.last - window.start]
+                labels[window.text].marks[whole] = part[:, : len(MARKS)].argmax(-1)
+                labels[window.text].cases[whole] = part[:, len(MARKS) :].argmax(-1)
         return labels
 
 

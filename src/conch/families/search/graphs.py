@@ -247,7 +247,6 @@ class EncoderGraph:
 
 
 def _padded(features: Sequence[FloatArray], length: int, padding: float = 0.0) -> FloatArray:
-    """Return features of several rows as a batch `[N, length, size]`."""
     batch = np.full((len(features), length, features[0].shape[1]), padding, np.float32)
     for row, item in zip(batch, features, strict=True):
         row[: len(item)] = item

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from conch.component import VAD_FRAME_SAMPLES, VAD_STATE_SIZE, FloatArray, Outputs, Row, RowByRow
 from conch.component.onnx import open_network
@@ -67,9 +68,7 @@ class SileroVad(RowByRow):
             padded = np.concatenate(
                 [context, block, np.zeros(-len(block) % VAD_FRAME_SAMPLES, np.float32)]
             )
-            frames = np.lib.stride_tricks.sliding_window_view(padded, CONTEXT + VAD_FRAME_SAMPLES)[
-                ::VAD_FRAME_SAMPLES
-            ]
+            frames = sliding_window_view(padded, CONTEXT + VAD_FRAME_SAMPLES)[::VAD_FRAME_SAMPLES]
             feed = {"input": np.ascontiguousarray(frames), "h": h, "c": c}
             block_probs, h, c = self._session.run(["speech_probs", "hn", "cn"], feed)
             probs.append(block_probs)

@@ -4,9 +4,11 @@ The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import onnx
 import tokenizers
@@ -17,7 +19,6 @@ from tokenizers import decoders, models, pre_tokenizers
 from conch.component import FloatArray
 from conch.component.graph import MICROSOFT, Graph
 from conch.families.smollm2 import GRAPH
-from conch.packaged import install
 from conch.wire.errors import ConfigError
 
 MAX_POSITIONS = 8192
@@ -40,10 +41,6 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
     between the texts that the model learned from; config.json gets it as the one before a text and
     behind it, in place of those of a chat.
     """
-    try:
-        import gguf
-    except ImportError as error:
-        raise ConfigError(f"a GGUF file needs gguf; {install('server')}") from error
     try:
         reader = gguf.GGUFReader(source)
         facts = {name: field.contents() for name, field in reader.fields.items()}
@@ -100,21 +97,16 @@ def _spec(
     decoder.projection.weight = weights.pop(_PROJECTION, decoder.embeddings.weight)
     decoder.layer_norm.gamma = weights.pop(_LAST_NORM)
     for number, layer in enumerate(decoder.layer):
-        own = {
-            name: weights.pop(f"blk.{number}.{name}.weight")
-            for name in (
-                *("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output"),
-                *("ffn_norm", "ffn_gate", "ffn_up", "ffn_down"),
-            )
-        }
-        layer.self_attention.layer_norm.gamma = own["attn_norm"]
+        own = f"blk.{number}."
+        joined = [weights.pop(f"{own}attn_{name}.weight") for name in "qkv"]
         queries_keys_values, output = layer.self_attention.linear
-        queries_keys_values.weight = np.concatenate([own["attn_q"], own["attn_k"], own["attn_v"]])
-        output.weight = own["attn_output"]
-        layer.ffn.layer_norm.gamma = own["ffn_norm"]
-        layer.ffn.linear_0.weight = own["ffn_gate"]
-        layer.ffn.linear_0_noact.weight = own["ffn_up"]
-        layer.ffn.linear_1.weight = own["ffn_down"]
+        queries_keys_values.weight = np.concatenate(joined)
+        output.weight = weights.pop(f"{own}attn_output.weight")
+        layer.self_attention.layer_norm.gamma = weights.pop(f"{own}attn_norm.weight")
+        layer.ffn.layer_norm.gamma = weights.pop(f"{own}ffn_norm.weight")
+        layer.ffn.linear_0.weight = weights.pop(f"{own}ffn_gate.weight")
+        layer.ffn.linear_0_noact.weight = weights.pop(f"{own}ffn_up.weight")
+        layer.ffn.linear_1.weight = weights.pop(f"{own}ffn_down.weight")
     if weights:
         raise ValueError(f"it has weights of another architecture: {', '.join(sorted(weights))}")
     tokens = facts["tokenizer.ggml.tokens"]
@@ -156,21 +148,12 @@ def scoring_graph(facts: Mapping[str, Any], weights: Mapping[str, FloatArray]) -
     these, float32.
     """
     graph = Graph()
-    heads, groups, layers, rotated = (
-        facts[f"llama.{name}"]
-        for name in (
-            *("attention.head_count", "attention.head_count_kv"),
-            *("block_count", "rope.dimension_count"),
-        )
-    )
+    heads, groups = (facts[f"llama.attention.head_count{kind}"] for kind in ("", "_kv"))
+    layers, rotated = facts["llama.block_count"], facts["llama.rope.dimension_count"]
     epsilon = facts["llama.attention.layer_norm_rms_epsilon"]
-    tokens, positions, sources, targets = (
-        graph.takes(name, *shape, elem_type=TensorProto.INT64)
-        for name, shape in (
-            *(("tokens", ["T"]), ("positions", [1, "T"])),
-            *(("sources", ["S"]), ("targets", ["E", 2])),
-        )
-    )
+    takes = partial(graph.takes, elem_type=TensorProto.INT64)
+    tokens, positions = takes("tokens", "T"), takes("positions", 1, "T")
+    sources, targets = takes("sources", "S"), takes("targets", "E", 2)
     # Queries of the heads that share keys stand one after the other.
     masks = graph.op("Concat", *[graph.takes("mask", "T", "T")] * (heads // groups), axis=0)
     embedding = weights["token_embd.weight"]

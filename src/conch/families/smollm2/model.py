@@ -120,15 +120,12 @@ class NeuralRescorer:
         """Answer rows with `hypotheses` and perhaps `context`; they share batches."""
         texts = [row.texts("hypotheses") for row in rows]
         contexts = [row.texts("context")[0] if "context" in row.inputs else "" for row in rows]
-        scores = iter(
-            self.score(
-                [
-                    TextInContext(as_sentence(text), as_paragraphs(context))
-                    for context, own in zip(contexts, texts, strict=True)
-                    for text in own
-                ]
-            )
-        )
+        said = [
+            TextInContext(as_sentence(text), as_paragraphs(context))
+            for context, own in zip(contexts, texts, strict=True)
+            for text in own
+        ]
+        scores = iter(self.score(said))
         return [
             {
                 "lm_scores": np.array([next(scores) for _ in own], dtype=np.float32),

@@ -76,7 +76,6 @@ class SpeakerLabels:
         return self._letters[voice]
 
     def turns(self, turns: Iterable[VoiceTurn]) -> list[Turn]:
-        """Return turns of voices as an answer has them."""
         return [Turn(self.of(it.voice), round(it.start, 3), round(it.end, 3)) for it in turns]
 
 
@@ -234,7 +233,6 @@ def voices_of(analyses: Sequence[SegmentAnalysis | None], fewest: int, most: int
 
 
 def _is_over_line(analyses: Sequence[SegmentAnalysis | None]) -> bool:
-    """Return whether most of a channel has come over a telephone line."""
     pieces = [(len(item.pieces), item.is_line) for item in analyses if item]
     return 2 * sum(count for count, is_line in pieces if is_line) > sum(
         count for count, _ in pieces
@@ -278,7 +276,6 @@ class PartLabels:
         self._is_by_channel, (_, self._most) = is_by_channel(options), numbers_of(options)
         self._labels = SpeakerLabels(known_speakers_of(options.known_speakers))
         self._channels: list[int] = []
-        """Channel of each voice."""
         self._sums: list[FloatArray] = []
         """Sum of each voice's embeddings, weighted by the seconds of its turns."""
         self._least: list[float] = []

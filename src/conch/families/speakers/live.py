@@ -62,7 +62,6 @@ class Run(NamedTuple):
 
 
 def _columns(pieces: Sequence[EmbeddedPiece]) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return embeddings, `[pieces, size]`, seconds and voices of pieces."""
     embeddings, seconds, voices = (
         np.array([getattr(piece, name) for piece in pieces])
         for name in ("embedding", "seconds", "voice")
@@ -140,7 +139,6 @@ class LiveVoices:
     """The voices of one stream, and who speaks in its latest frames; older ones are settled."""
 
     def __init__(self, most: int) -> None:
-        """There will be `most` voices at most."""
         self._most = most
         self._sums: list[FloatArray] = []
         """Sum of each voice's embeddings, weighted by their seconds."""

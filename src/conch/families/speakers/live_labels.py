@@ -48,7 +48,6 @@ LATE_S = 2.0
 
 class _AudioStep(NamedTuple):
     start: int
-    """First sample."""
     waveform: Array
     speech_probs: Array
 

@@ -51,7 +51,6 @@ def open_graph(config: NiceConfig, name: str) -> onnxruntime.InferenceSession:
 
 
 def write_graphs(source: Path, folder: Path) -> None:
-    """Write the graphs into a new folder, from one with the files of the package."""
     # Where they are needed: each takes a second to import.
     import onnx
 

@@ -23,7 +23,6 @@ from conch.wire.errors import InvalidRequestError
 ACOUSTIC, VOCODER = "acoustic.onnx", "vocoder.onnx"
 SLOWEST, FASTEST = 0.25, 4.0
 MAX_FRAMES = 20_000
-"""Most frames of a call of a vocoder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,25 +31,20 @@ class VoiceConfig(NiceConfig):
     nice: int = 5
 
 
-def unchanged(graph: Any) -> None:
-    """Leave a graph as it is."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceNetwork:
     """A network in a file of ONNX, and where it is cut."""
 
     package: WeightsPackage
     folder: str
-    """Folder in the package."""
     file: str
     sha256: str
     acoustic: tuple[Sequence[str], Sequence[str]]
     """Inputs and outputs of the first graph."""
     vocoder: tuple[Sequence[str], Sequence[str]]
     """Inputs and outputs of the vocoder."""
-    edit_first: Callable[[Any], None] = unchanged
-    edit: Callable[[Any], None] = unchanged
+    edit_first: Callable[[Any], None] = lambda graph: None
+    edit: Callable[[Any], None]
     revision: int
     """Raise it with every change of the graphs."""
 

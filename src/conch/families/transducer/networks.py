@@ -13,18 +13,17 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.catalogue.exports import AcousticEncoder
-from conch.catalogue.onnx_header import INT32
 from conch.component import FloatArray, log_softmax
 from conch.component.onnx import open_network
+from conch.families.search.encoders import ExportedEncoder, LiveEncoder, RecordingEncoder
 from conch.families.search.graphs import (
+    TYPES,
     EncoderGraph,
     FolderConfig,
     LiveConfig,
     RecordingsConfig,
     folder_of,
 )
-from conch.families.search.live import LiveEncoder
-from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.families.transducer import FRAMES
 from conch.families.transducer.folder import Lstm, Transducer, read_transducer
 from conch.wire.errors import ConfigError
@@ -66,9 +65,7 @@ class LastUnitsPredictor:
     def __init__(self, model: Transducer, threads: int) -> None:
         self._network = opened_part(model, "decoder", threads)
         (self._input,) = (item.name for item in self._network.get_inputs())
-        self._dtype = (
-            np.int32 if model.headers["decoder"].inputs[0].element_type == INT32 else np.int64
-        )
+        self._dtype = TYPES.get(model.headers["decoder"].inputs[0].element_type, np.int64)
         self._predicted = lru_cache(_CONTEXTS)(self._predict)
         self.size = model.context_size
         self.start = (*[-1] * (self.size - 1), model.blank)
@@ -106,10 +103,7 @@ class LstmPredictor:
         self._network = opened_part(model, "decoder", threads)
         self._inputs = [item.name for item in self._network.get_inputs()]
         header = model.headers["decoder"]
-        dtypes = (
-            np.int32 if item.element_type == INT32 else np.int64 for item in header.inputs[:2]
-        )
-        self._dtypes = tuple(dtypes)
+        self._dtypes = [TYPES.get(item.element_type, np.int64) for item in header.inputs[:2]]
         zeros = np.zeros((lstm.layers, lstm.hidden), np.float32)
         self._nothing = _Read(0, None, (zeros, zeros))
         self.start = self.after(self._nothing, model.blank)

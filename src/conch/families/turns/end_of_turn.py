@@ -22,7 +22,6 @@ async def end_of_turn(calls: Calls, waveform: Array) -> float:
 
 @cache
 def _warn() -> None:
-    """Log, once, that the model is not there."""
     logger.warning(
         "ends of turns: this server lacks %s, so endpoint_silence_ms alone ends utterances; "
         f"{PACKAGE.command} and a restart bring it",

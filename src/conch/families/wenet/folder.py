@@ -250,10 +250,8 @@ def _check_gives(header: GraphHeader, path: Path, wanted: set[str]) -> None:
 
 def _decoder(path: Path, wanted: str) -> GraphHeader:
     header, takes = header_of(path), _TAKES[wanted]
-    names = {item.name for item in header.inputs}
-    if wanted not in {item.name for item in header.outputs} or (names | {REVERSED}) != takes | {
-        REVERSED
-    }:
+    names, gives = ({item.name for item in items} for items in (header.inputs, header.outputs))
+    if wanted not in gives or names | {REVERSED} != takes | {REVERSED}:
         raise UnfitModelError(
             f"its {path.name} takes {', '.join(sorted(names)):.200}; that of such an encoder takes "
             f"{', '.join(sorted(takes))} and gives {wanted}"

@@ -11,6 +11,7 @@ from conch.component.onnx import open_network
 from conch.decoding.vocab import OutputUnits
 from conch.families.ctc.encoder import speech_outputs
 from conch.families.ctc.vocabulary import exported_vocabulary
+from conch.families.search.encoders import ExportedEncoder, LiveEncoder, RecordingEncoder
 from conch.families.search.graphs import (
     TYPES,
     EncoderGraph,
@@ -19,8 +20,6 @@ from conch.families.search.graphs import (
     RecordingsConfig,
     folder_of,
 )
-from conch.families.search.live import LiveEncoder
-from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.families.wenet import FRAMES
 from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
 from conch.wire.errors import ConfigError

@@ -113,16 +113,14 @@ class WhisperDecoder:
                 scores = [self._score(request, text, language) for text in request.scored_texts]
                 answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
             else:
-                searches[len(request.encoder_out), request.beam_size, len(request.before)].append(
-                    index
-                )
+                alike = len(request.encoder_out), request.beam_size, len(request.before)
+                searches[alike].append(index)
         for (_, beam_size, _), group in searches.items():
             outputs = self._search([requests[index] for index in group], beam_size)
             answers.update(zip(group, outputs, strict=True))
         return [answers[index] for index in range(len(rows))]
 
     def _search(self, requests: Sequence[_DecodeRequest], beam_size: int) -> list[Outputs]:
-        """Return the outputs of rows to decode that share a search."""
         encoder_out = np.stack([request.encoder_out for request in requests])
         spoken = self._spoken(encoder_out, [request.choice for request in requests])
         answers: list[Outputs] = []
