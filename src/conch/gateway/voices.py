@@ -103,10 +103,9 @@ async def _asked(
 
 async def _fitted(client: AsyncClient) -> list[FittedVoice]:
     """Return the fitted voices of a server; none if it fits no voices, or does not answer."""
-    try:
+    with suppress(ConchError):
         return await client.fitted_voices(timeout_s=READY_TIMEOUT_S)
-    except ConchError:
-        return []
+    return []
 
 
 def _answer(voice: FittedVoice) -> web.Response:
