@@ -221,13 +221,14 @@ async def list_components(request: web.Request) -> web.Response:
 
 def described(item: "Field[Any]") -> Option:
     value_type, data = type_of(item), item.metadata
+    default: Any = item.default
     taken_by = takers(item)
     # A decoder that hears no live audio has the second pass, and another one the first.
     of_second = [decoder.name for decoder in decoders().values() if not decoder.live]
     return Option(
         name=item.name,
         kind=value_type.__name__ if value_type is not None else "choice",
-        default=item.default,
+        default=default,
         default_in_words=default_of(item),
         low=data["low"],
         high=data["high"],
