@@ -23,7 +23,7 @@ from conch.gateway.live_session import (
     wait_for_more_s,
 )
 from conch.gateway.servers import SessionClient
-from conch.gateway.session_stream import LiveSegment, SessionStream
+from conch.gateway.session_stream import LiveSegment, SegmentChanges
 from conch.wire.errors import (
     ComponentError,
     ConchError,
@@ -414,8 +414,10 @@ async def changed_by(*answers: Transcript) -> list[tuple[LiveSegment, ...]]:
         return replace(next(results), is_final=False)
 
     settings: Any = {"sample_rate": RATE, "timeout_s": 1.0, "model": "speech", "resume_s": 1.0}
-    stream = SessionStream(AsyncLiveStream(infer, options={}, **settings))
-    return [stream.changed(await stream.send(spoken(1, 1.0), 1.0), "end") for _ in answers]
+    stream, changes = AsyncLiveStream(infer, options={}, **settings), SegmentChanges()
+    return [
+        changes.of(await stream.send(spoken(1, 1.0)), stream.joined.news, "end") for _ in answers
+    ]
 
 
 async def test_an_utterance_that_is_heard_again_has_no_error() -> None:

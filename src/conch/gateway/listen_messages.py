@@ -27,6 +27,7 @@ MAX_END_TEXT = 100_000
 """Longest text of the last message in characters: two hours of speech, so that a session of a day
 takes no more than one of two hours."""
 
+_NOTHING = ("", "", "")
 MAX_RELABELLED = 1000
 """Most stretches of the last message that have another speaker."""
 
@@ -38,7 +39,7 @@ class ListenMessages:
         """Begin without text; `has_resume` is for clients that may go on in another session."""
         self._has_resume, self._cut = has_resume, ResumePoint(0.0)
         self._calls = SummedCalls() if has_stats else None
-        self._shown: tuple[Any, ...] = parts_of(None)
+        self._shown: tuple[Any, ...] = _NOTHING
         """Parts of the open utterance that were sent last, and the speakers of its words."""
         self._final: dict[int, str] = {}
         """Texts of the latest utterances that have ended, by index."""
@@ -57,12 +58,12 @@ class ListenMessages:
             while sum(len(text) + 1 for text in self._final.values()) > MAX_END_TEXT:
                 del self._final[min(self._final)]
             yield segment_message(item)
-            self._shown = parts_of(None)
-        words = _labelled(update.utterance)
-        shown = (*parts_of(update.utterance), *(word.speaker for word in words))
+            self._shown = _NOTHING
+        spoken = update.utterance or OpenUtterance(update.audio_s)
+        shown = (*_parts_of(spoken), *(word.speaker for word in _labelled(spoken)))
         if shown != self._shown:
             self._shown = shown
-            yield text_message(update)
+            yield text_message(spoken, update)
         if self._calls is not None and (update.transcript.stages or update.transcript.path):
             self._calls.add(update.transcript)
             yield stats_message(update, self._calls)
@@ -103,30 +104,24 @@ def stats_message(update: LiveUpdate, calls: SummedCalls) -> Message:
     }
 
 
-def parts_of(utterance: OpenUtterance | None) -> tuple[str, str, str]:
-    """Return the firm, tentative and newest text of an utterance; empty for none."""
-    if utterance is None:
-        return "", "", ""
-    firm, tentative, newest = map(
-        text_of_words, (utterance.firm, utterance.tentative, utterance.newest)
-    )
-    return firm, tentative, newest
+def _parts_of(spoken: OpenUtterance) -> tuple[str, ...]:
+    return tuple(map(text_of_words, (spoken.firm, spoken.tentative, spoken.newest)))
 
 
-def text_message(update: LiveUpdate) -> Message:
-    utterance = update.utterance
-    firm, tentative, newest = parts_of(utterance)
-    words = _labelled(utterance)
+def text_message(spoken: OpenUtterance, update: LiveUpdate) -> Message:
+    """Return the message of the utterance that is being spoken; it may be empty."""
+    firm, tentative, newest = _parts_of(spoken)
+    words = [_word_message(word) for word in _labelled(spoken)]
     return {
         "type": "text",
         "index": update.index,
-        "start": update.audio_s if utterance is None else utterance.start,
+        "start": spoken.start,
         "firm": firm,
         "tentative": tentative,
         "newest": newest,
-        "text": "" if utterance is None else utterance.text,
+        "text": spoken.text,
         "audio_s": update.audio_s,
-        **({"words": [_word_message(word) for word in words]} if words else {}),
+        **({"words": words} if words else {}),
     }
 
 
@@ -165,10 +160,9 @@ class FrameAnswers:
         return None if update.is_keep_alive else answer
 
 
-def _labelled(utterance: OpenUtterance | None) -> Sequence[Word]:
+def _labelled(spoken: OpenUtterance) -> Sequence[Word]:
     """Return the words of an utterance if some have a speaker."""
-    words = utterance.words if utterance else ()
-    return words if any(word.speaker for word in words) else ()
+    return spoken.words if any(word.speaker for word in spoken.words) else ()
 
 
 def _word_message(word: Word) -> Message:

@@ -18,12 +18,13 @@ import numpy as np
 
 from conch.client import OptionValue, tensors
 from conch.client.aio import timeout, within
+from conch.client.live import AsyncLiveStream
 from conch.gateway.live_audio import Samples
 from conch.gateway.servers import SessionClient
-from conch.gateway.session_stream import LiveSegment, SessionStream
+from conch.gateway.session_stream import LiveSegment, SegmentChanges
 from conch.session.joined_streams import JoinedStreams
 from conch.session.resume_state import ResumePoint
-from conch.wire.errors import OverloadedError
+from conch.wire.errors import ConchError, OverloadedError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, OpenUtterance, Transcript, TurnEvent
 
@@ -152,7 +153,11 @@ class LiveSession:
         self._num_waiting = self._num_fed = 0
         """Samples that wait, and that were fed."""
         self._joined = JoinedStreams(sample_rate, sent_before_s)
-        self._stream: SessionStream | None = None
+        self._stream: AsyncLiveStream | None = None
+        self._request: asyncio.Future[Transcript] | None = None
+        """The request in flight, or the latest one."""
+        self._sent_s, self._changes = 0.0, SegmentChanges()
+        """Seconds of audio sent in the present stream, and what is new in its answers."""
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
         """When audio was first fed, by the clock of the event loop."""
@@ -191,7 +196,11 @@ class LiveSession:
         self._updates.put_nowait(None)
         if self._stream is not None:
             stream, self._stream = self._stream, None
-            await stream.free()
+            if self._request is not None:
+                with suppress(ConchError):
+                    await self._request
+            async with stream:  # leaving it ends the stream
+                pass
 
     @property
     def audio_s(self) -> float:
@@ -280,8 +289,8 @@ class LiveSession:
         except Exception as error:
             self._error = error
             self._waiting.clear()
-            if self._stream is not None and (last := self._stream.live.settled()) is not None:
-                await self._put(self._stream, last, is_keep_alive=True)
+            if self._stream is not None and (last := self._stream.settled()) is not None:
+                await self._put(last, is_keep_alive=True)
             self._taken.set()
         await self._updates.put(None)
 
@@ -325,32 +334,37 @@ class LiveSession:
         self._num_waiting -= len(chunk)
         self._taken.set()
         seconds = len(chunk) / self._sample_rate
-        if self._stream is not None and self._stream.sent_s + seconds > self._max_stream_s:
+        if self._stream is not None and self._sent_s + seconds > self._max_stream_s:
             await self._end("length")
         if self._stream is None:
             self._stream = self._opened()
-        stream = self._stream
-        await self._ask(stream, chunk)
-        is_old = stream.sent_s > OLD_SHARE * self._max_stream_s
+            self._sent_s, self._changes = 0.0, SegmentChanges()
+        self._sent_s += seconds
+        await self._ask(self._stream, chunk)
+        is_old = self._sent_s > OLD_SHARE * self._max_stream_s
         if is_old and not self._joined.state.is_pending:
             await self._end("length")
 
     async def _ask(
-        self, stream: SessionStream, chunk: Samples, *, is_keep_alive: bool = False
+        self, stream: AsyncLiveStream, chunk: Samples, *, is_keep_alive: bool = False
     ) -> None:
-        answer = await stream.send(chunk, len(chunk) / self._sample_rate)
+        answer = await self._answered(stream.send(chunk))
         self._sent_at = _now()
-        await self._put(stream, answer, is_keep_alive=is_keep_alive)
+        await self._put(answer, is_keep_alive=is_keep_alive)
 
-    def _opened(self) -> SessionStream:
-        live = self._client.live(
+    async def _answered(self, request: Awaitable[Transcript]) -> Transcript:
+        # A request is not cancelled: Triton 2.51 may then never end it.
+        self._request = asyncio.ensure_future(request)
+        return await asyncio.shield(self._request)
+
+    def _opened(self) -> AsyncLiveStream:
+        return self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
             options=self._options,
             joined=self._joined,
         )
-        return SessionStream(live)
 
     async def _change_to(self, options: RecognitionOptions) -> None:
         await self._end("finalize")
@@ -367,10 +381,10 @@ class LiveSession:
             cleared_until: Sample of the session up to which audio is thrown away, with the
                 utterances that had not ended before; None to keep them.
         """
-        stream, answer, cleared = self._stream, _NOTHING, cleared_until is not None
+        answer, cleared = _NOTHING, cleared_until is not None
         num_segments = self._joined.state.next_index
-        if stream is not None:
-            answer = await stream.finish()
+        if self._stream is not None:
+            answer = await self._answered(self._stream.finish())
             self._stream = None
         elif not (finalized or cleared):
             return
@@ -378,17 +392,14 @@ class LiveSession:
             self._joined.clear(cleared_until, num_segments)
             before = tuple(item for item in answer.segments if item.index < num_segments)
             answer = replace(answer, segments=before, utterance=None, turn_events=())
-        await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
+        await self._put(answer, endpoint, finalized=finalized, cleared=cleared)
 
-    async def _put(
-        self, stream: SessionStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
-    ) -> None:
-        segments = () if stream is None else stream.changed(answer, endpoint)
+    async def _put(self, answer: Transcript, endpoint: str = "end", **flags: bool) -> None:
         update = LiveUpdate(
             audio_s=self._joined.duration,
             utterance=answer.utterance,
             index=self._joined.state.next_index,
-            segments=segments,
+            segments=self._changes.of(answer, self._joined.news, endpoint),
             transcript=answer,
             cut=self._joined.state.cut(),
             **flags,

@@ -50,12 +50,8 @@ def with_openais(
 
 def wishes_among(names: Collection[str], options: RecognitionOptions) -> dict[str, str]:
     """Return the options among some that a server may leave out, by the component they need."""
-    wishes = {}
-    if "itn" in names:
-        wishes[rewriters()["itn"].component] = "itn"
-    if "punctuate" in names and options.writes_punctuation:
-        wishes[rewriters()["punctuate"].component] = "punctuate"
-    return wishes
+    may_lack = {"itn", *(["punctuate"] if options.writes_punctuation else [])}
+    return {rewriters()[name].component: name for name in names if name in may_lack}
 
 
 async def granted(

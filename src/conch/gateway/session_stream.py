@@ -1,14 +1,9 @@
-"""One Triton stream of a live session: what it was sent, and which of its segments have changed."""
+"""The utterances of a live session, and which of them an answer has changed."""
 
-import asyncio
-from collections.abc import Awaitable
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from conch.client.live import AsyncLiveStream
-from conch.gateway.live_audio import Samples
 from conch.session.resume_state import LOST
-from conch.wire.errors import ConchError
 from conch.wire.result import Segment, Transcript
 
 MAX_LABELLED = 100
@@ -28,43 +23,21 @@ class LiveSegment:
     """Whether it was final before, and only its speakers are others."""
 
 
-class SessionStream:
-    """One live stream of a session, whose answers are on the session's clock."""
+class SegmentChanges:
+    """Finds what is new in the answers of one stream."""
 
-    def __init__(self, live: AsyncLiveStream) -> None:
-        self.live = live
-        self._request: asyncio.Future[Transcript] | None = None
-        """The request in flight, or the latest one."""
+    def __init__(self) -> None:
         self._speakers: dict[int, tuple[str, ...]] = {}
         """Speakers of the words of the latest segments, by their indices."""
-        self.sent_s = 0.0
-        """Seconds of audio sent so far."""
 
-    async def send(self, chunk: Samples, seconds: float) -> Transcript:
-        """Send the next samples, which last so many seconds, and return the answer."""
-        self.sent_s += seconds
-        return await self._answered(self.live.send(chunk))
+    def of(
+        self, answer: Transcript, news: Mapping[int, bool], endpoint: str
+    ) -> tuple[LiveSegment, ...]:
+        """Return the segments of an answer that are in `news`, or have other speakers than before.
 
-    async def finish(self) -> Transcript:
-        return await self._answered(self.live.finish())
-
-    async def free(self) -> None:
-        """End the stream, whatever its answer."""
-        if self._request is not None:
-            with suppress(ConchError):
-                await self._request
-        async with self.live:  # leaving it ends the stream
-            pass
-
-    async def _answered(self, request: Awaitable[Transcript]) -> Transcript:
-        # A request is not cancelled: Triton 2.51 may then never end it.
-        self._request = asyncio.ensure_future(request)
-        return await asyncio.shield(self._request)
-
-    def changed(self, answer: Transcript, endpoint: str) -> tuple[LiveSegment, ...]:
-        """Return the segments of an answer that are new or got their second pass."""
+        `news` has whether each has its last text, by index; see `JoinedStreams`.
+        """
         changes = []
-        news = self.live.joined.news
         for segment in answer.segments:
             is_known = segment.index not in news
             if not self._takes_speakers(segment) and is_known:

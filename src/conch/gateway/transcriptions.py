@@ -77,12 +77,9 @@ async def transcript_of(
 ) -> Transcript:
     """Return what a file says, and count its seconds for the caller."""
     gateway = request.app[GATEWAY]
-
-    async def ask(client: AsyncClient) -> Transcript:
-        file, request_id = StoredFile(form.file), request[REQUEST_ID]
-        return await client.infer(recognition_request(file, options, request_id, ENTRY_POINTS[0]))
-
-    transcript = await gateway.unless_broken_off(gateway.servers.answer(ask, form.digest))
+    inference = recognition_request(StoredFile(form.file), options, request[REQUEST_ID])
+    work = gateway.servers.answer(lambda client: client.infer(inference), form.digest)
+    transcript = await gateway.unless_broken_off(work)
     gateway.count_audio(request[CALLER], route, transcript.duration)
     return transcript
 

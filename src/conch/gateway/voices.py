@@ -65,17 +65,12 @@ async def fit_voice(request: web.Request) -> web.Response:
             samples = form.files.get(SAMPLES, ()) + form.files.get(f"{SAMPLES}[]", ())
             if not samples:
                 raise invalid(SAMPLES, f"a voice takes 3 to 50 recordings, each in {SAMPLES}")
-            consent = form.files.get(CONSENT, ())
-
-            async def ask(client: AsyncClient) -> FittedVoice:
-                return await client.fit_voice(
-                    name,
-                    samples,
-                    minutes=int(minutes),
-                    consent=consent[0] if consent else None,
-                )
-
-            return _answer(await gateway.servers.answer(ask, form.digest))
+            consent = next(iter(form.files.get(CONSENT, ())), None)
+            more: Any = {"minutes": int(minutes), "consent": consent}
+            fitting = gateway.servers.answer(
+                lambda client: client.fit_voice(name, samples, **more), form.digest
+            )
+            return _answer(await fitting)
 
 
 async def get_voice(request: web.Request) -> web.Response:
@@ -108,10 +103,9 @@ async def _asked(
 
 async def _fitted(client: AsyncClient) -> list[FittedVoice]:
     """Return the fitted voices of a server; none if it fits no voices, or does not answer."""
-    try:
+    with suppress(ConchError):
         return await client.fitted_voices(timeout_s=READY_TIMEOUT_S)
-    except ConchError:
-        return []
+    return []
 
 
 def _answer(voice: FittedVoice) -> web.Response:

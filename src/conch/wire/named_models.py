@@ -62,13 +62,9 @@ def with_its_decoder(
     if not name or not isinstance(name, str):
         return {"decoder": default, **parameters} if default else parameters
     if name not in named:
-        there = (
-            f"takes {', '.join(sorted(named))} on this server"
-            if named
-            else (
-                "names a model that conch serve --model NAME=FOLDER adds, and this server has none"
-            )
-        )
+        there = "names a model that conch serve --model NAME=FOLDER adds, and this server has none"
+        if named:
+            there = f"takes {', '.join(sorted(named))} on this server"
         raise OptionError(f"option 'model' {there}; sent: {name!r:.100}")
     known = {item.name: item for item in decoders_of(named[name])}
     chosen = parameters.get("decoder", next(iter(known)))

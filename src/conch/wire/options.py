@@ -356,15 +356,13 @@ class RecognitionOptions(FamilyOptions):
     @property
     def opinions(self) -> frozenset[Opinion]:
         """Second scorers of the hypotheses. `rescorer` must not be auto."""
-        opinions: set[Opinion] = set()
-        if self.rescore:
-            assert self.rescorer != "auto"
-            opinions.add(self.rescorer)
-        if self.ctc_rescore:
-            opinions.add("ctc")
-        if self.attention_rescore:
-            opinions.add("attention")
-        return frozenset(opinions)
+        assert not (self.rescore and self.rescorer == "auto")
+        asked: dict[Any, bool] = {
+            self.rescorer: self.rescore,
+            "ctc": self.ctc_rescore,
+            "attention": self.attention_rescore,
+        }
+        return frozenset(name for name, is_asked in asked.items() if is_asked)
 
     @property
     def reads_prompt(self) -> bool:

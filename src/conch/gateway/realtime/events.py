@@ -70,21 +70,13 @@ def cleared() -> Event:
 
 
 def delta(item_id: str, text: str) -> Event:
-    return event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
+    return _said("delta", item_id, delta=text)
 
 
 def segment(item_id: str, part: Segment) -> Event:
     """Return the event of what one speaker says, on the session's clock."""
-    return event(
-        f"{TRANSCRIPTION}.segment",
-        item_id=item_id,
-        content_index=0,
-        id=new_id("seg"),
-        speaker=part.speaker,
-        start=part.start,
-        end=part.end,
-        text=part.text,
-    )
+    more = {name: getattr(part, name) for name in ("speaker", "start", "end", "text")}
+    return _said("segment", item_id, id=new_id("seg"), **more)
 
 
 def completed(
@@ -93,13 +85,15 @@ def completed(
     """Return the event of an item's whole text, with the log probabilities of `words`."""
     usage = {"type": "duration", "seconds": round(seconds, 3)}
     more = {} if words is None else {"logprobs": logprobs(words)}
-    event_type = f"{TRANSCRIPTION}.completed"
-    return event(event_type, item_id=item_id, content_index=0, transcript=text, usage=usage, **more)
+    return _said("completed", item_id, transcript=text, usage=usage, **more)
 
 
 def failed(item_id: str, error: ApiError) -> Event:
-    event_type = f"{TRANSCRIPTION}.failed"
-    return event(event_type, item_id=item_id, content_index=0, error=error.as_dict())
+    return _said("failed", item_id, error=error.as_dict())
+
+
+def _said(kind: str, item_id: str, **fields: Any) -> Event:
+    return event(f"{TRANSCRIPTION}.{kind}", item_id=item_id, content_index=0, **fields)
 
 
 def error_event(error: ApiError, client_event_id: str | None = None) -> Event:

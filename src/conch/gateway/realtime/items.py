@@ -93,19 +93,15 @@ class Item:
     @property
     def parts(self) -> tuple[str, str, str]:
         """Return firm, tentative and newest text, which are `text` if joined to the final one."""
-        firm: list[str] = []
-        solid: list[str] = []
-        is_settled = True
-        for utterance in self.utterances.values():
-            solid.append(utterance.solid)
-            if is_settled:
-                firm.append(utterance.sure)
-            is_settled &= utterance.is_final
-        texts = [utterance.text for utterance in self.utterances.values()]
-        said = joined_text(self.final)
-        text, *ends = (
-            separator(said, part) + part for part in map(joined_text, (texts, firm, solid))
+        spoken = [*self.utterances.values()]
+        num_settled = sum(1 for _ in takewhile(lambda item: item.is_final, spoken))
+        texts = (
+            [item.text for item in spoken],
+            [item.sure for item in spoken[: num_settled + 1]],
+            [item.solid for item in spoken],
         )
+        said = joined_text(self.final)
+        text, *ends = (separator(said, part) + part for part in map(joined_text, texts))
         first, second = map(len, ends)
         return text[:first], text[first:second], text[second:]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from conch.audio.encoding import wav_header
 from conch.audio.sniffing import NUM_NAMED_BYTES, container_of, named_container_of, num_first_bytes
-from conch.client import AsyncClient
 from conch.client.aio import within
 from conch.gateway.errors import ApiError, invalid, overloaded
 from conch.gateway.held import charged_updates, held, live_session_of
@@ -208,11 +207,9 @@ async def recognize(call: RpcCall) -> None:
 
 async def _transcript(call: RpcCall, file: bytes, options: RecognitionOptions) -> Transcript:
     digest = await asyncio.to_thread(lambda: hashlib.sha256(file).hexdigest())
-
-    async def ask(client: AsyncClient) -> Transcript:
-        return await client.infer(recognition_request(file, options, call.request_id))
-
-    return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
+    request = recognition_request(file, options, call.request_id)
+    work = call.gateway.servers.answer(lambda client: client.infer(request), digest)
+    return await call.gateway.unless_broken_off(work)
 
 
 async def _granted(
