@@ -244,8 +244,6 @@ class Input:
 
 
 class Transcription:
-    """The work of one call of the command, with one server."""
-
     def __init__(
         self,
         job: TranscribeJob,
