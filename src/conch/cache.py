@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,18 +46,6 @@ def digest_of(path: Path, *others: str) -> str:
     for text in others:
         digest.update(b"\0" + text.encode())
     return digest.hexdigest()[:16]
-
-
-def flocked(path: Path) -> IO[bytes]:
-    """Lock a local file or raise a BlockingIOError; open it unbuffered, to read and to append."""
-    file = path.open("a+b", buffering=0)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        file.close()
-        raise
-    file.seek(0)
-    return file
 
 
 @contextmanager

@@ -12,13 +12,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import msgspec
 
 from conch.families import VOICES, likening
 from conch.families.family import AddedVoice, Synthesizer, models_home
-from conch.whole import write_private
+from conch.whole import flocked, write_private
 
 VARIABLE = "CONCH_VOICES_FROM_RECORDINGS"
 """Environment variable of `tritonserver`: whether it takes recordings to imitate a voice, and
@@ -134,6 +134,12 @@ _READ: dict[Path, tuple[int, StoredVoice]] = {}
 def folder() -> Path:
     """Return the folder of the voices, `$XDG_DATA_HOME/conch/voices`; it need not exist yet."""
     return models_home().parent / "voices"
+
+
+def lock() -> IO[bytes]:
+    """Return the lock of who fits the voices of the folder; raise a BlockingIOError for another."""
+    folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return flocked(folder() / ".lock")
 
 
 def file_of(name: str) -> Path:

@@ -1,5 +1,6 @@
-"""The processes of Python models ("stubs"): one per model instance, children of Triton."""
+"""A `tritonserver` and the processes of its Python models ("stubs"): one per model instance."""
 
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import psutil
@@ -34,3 +35,12 @@ def stat_fields(path: str) -> list[str]:
     """
     stat = Path(f"/proc/{path}/stat").read_text(errors="replace")
     return stat.rpartition(")")[2].split()
+
+
+def settings_of(arguments: Iterable[str], options: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield option and value of each `--option value` and `--option=value` of these options."""
+    left = iter(arguments)
+    for argument in left:
+        option, is_joined, setting = argument.partition("=")
+        if option in options:
+            yield option, setting if is_joined else next(left, "")

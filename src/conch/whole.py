@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, however the program ends."""
+"""Files and folders that appear whole or not at all, however the program ends; locks of files."""
 
 import os
 import zlib
@@ -81,3 +81,17 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         made.open("wb") as file,
     ):
         yield file
+
+
+def flocked(path: Path) -> IO[bytes]:
+    """Lock a local file or raise a BlockingIOError; open it unbuffered, to read and to append."""
+    import fcntl  # a client on a system without it locks nothing
+
+    file = path.open("a+b", buffering=0)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file

@@ -18,7 +18,6 @@ from transcripts import transcript
 from conch import fitted_voices
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Message
-from conch.cache import flocked
 from conch.families import replace_voices, traits
 from conch.fitted_voices import FittedVoice, own_voices
 from conch.synthesis import Fitting, FittingConfig
@@ -267,8 +266,8 @@ async def test_another_server_with_the_folder_works_when_this_one_has_ended() ->
     async with Server() as server:
         await server.fit("Ann", 3)
         with pytest.raises(BlockingIOError):
-            flocked(fitted_voices.folder() / ".lock")
-    flocked(fitted_voices.folder() / ".lock").close()
+            fitted_voices.lock()
+    fitted_voices.lock().close()
 
 
 async def test_a_component_that_fails_again_and_again_fails_one_voice(server) -> None:

@@ -62,8 +62,6 @@ def rtfx(audio_s: float, wall_s: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class MeanStage:
-    """The mean work of a component for a request, timed by the server."""
-
     calls: float
     ms: float
     """Milliseconds; concurrent calls each count."""
@@ -149,8 +147,6 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The part of an answer that a viewer sees."""
-
     at_s: float
     """When it came, in seconds after the stream's first sample was spoken."""
     ended: tuple[Ended, ...]
@@ -178,8 +174,6 @@ def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Show
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The audio and the words of one stream."""
-
     waveform: NDArray[np.float32]
     sample_rate: int
     spans: tuple[tuple[float, float], ...]

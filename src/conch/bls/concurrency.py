@@ -149,8 +149,6 @@ class PrioritySemaphore:
 
 
 class ConcurrencyLimits:
-    """The limits at all components, for the calls of all requests."""
-
     def __init__(self, config: BlsConfig, components: OwnComponents, metrics: Metrics) -> None:
         self._config, self._components = config, components
         self.metrics = metrics

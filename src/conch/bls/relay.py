@@ -213,8 +213,6 @@ def _has_cancelled(responder: Responder) -> bool:
 
 
 class RelayServer:
-    """Takes requests of other processes for a host."""
-
     def __init__(self, address: str, start: Start, trusts: Trusts) -> None:
         """Wait on a thread for processes that `trusts` accepts; `start` gets their requests."""
         self._address, self._start, self._trusts = address, start, trusts

@@ -15,8 +15,6 @@ from conch.wire.named_models import named_models
 
 
 class Runtime:
-    """Limits, failover and metrics of a process, which its requests share."""
-
     def __init__(
         self,
         config: BlsConfig,

@@ -48,8 +48,6 @@ class RequestHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message(RequestHeader):
-    """A request as it reaches a BLS model."""
-
     read_inputs: Callable[[], Mapping[str, Array]]
     """Return the tensors by name, with the batch dimension first."""
 

@@ -22,8 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conch.cache import flocked
-from conch.whole import MAKING, made_whole
+from conch.whole import MAKING, flocked, made_whole
 from conch.wire.errors import BulkError
 
 META = "_conch"

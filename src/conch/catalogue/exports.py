@@ -233,8 +233,6 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcousticEncoder:
-    """A network that hears features."""
-
     path: Path
     header: GraphHeader
     features: Features | None = KALDI

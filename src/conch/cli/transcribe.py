@@ -248,8 +248,6 @@ class Input:
 
 
 class Transcription:
-    """The work of one call of the command, with one server."""
-
     def __init__(
         self,
         job: TranscribeJob,

@@ -83,8 +83,6 @@ def load_fused_language_model(
 
 
 class Fusion:
-    """A language model with the weights of one search."""
-
     def __init__(
         self, model: FusedLanguageModel, texts: Sequence[str], lm_weight: float, word_bonus: float
     ) -> None:

@@ -64,8 +64,6 @@ class LocalAgreement:
 
 
 class UtteranceSearch(Search, Protocol):
-    """A search that takes the frames of one utterance."""
-
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, vocab]`."""
 

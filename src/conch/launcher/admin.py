@@ -7,9 +7,10 @@ Nor do clients need to call the components, whose key only the models have.
 """
 
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from conch.processes import settings_of
 from conch.wire import entry_points
 from conch.wire.errors import ServerError
 
@@ -45,15 +46,6 @@ def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
             )
         restrictions.append(Restriction(option, tuple(apis.split(",")), header, value))
     return restrictions
-
-
-def settings_of(extra_args: Iterable[str], options: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield option and value of each `--option value` and `--option=value` of these options."""
-    arguments = iter(extra_args)
-    for argument in arguments:
-        option, is_joined, setting = argument.partition("=")
-        if option in options:
-            yield option, setting if is_joined else next(arguments, "")
 
 
 def new_key() -> str:

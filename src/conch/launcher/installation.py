@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.launcher.admin import settings_of
 from conch.packaged import SERVER_PYTHONS, install
-from conch.processes import STUB
+from conch.processes import STUB, settings_of
 from conch.wire.errors import ServerError
 
 DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}

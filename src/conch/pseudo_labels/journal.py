@@ -20,9 +20,9 @@ from conch.bulk.inputs import Source, read_audio
 from conch.bulk.sending import Sender, Sending
 from conch.bulk.shards import check_settings
 from conch.bulk.storage import storage_errors
-from conch.cache import flocked
 from conch.client.aio import all_of
 from conch.pseudo_labels.compare import Side, TextPair, by_segment, whole
+from conch.whole import flocked
 from conch.wire.errors import BulkError, OptionError
 from conch.wire.result import Transcript
 

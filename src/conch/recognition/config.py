@@ -11,8 +11,6 @@ VAD_FRAME_MS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecognitionConfig(BlsConfig):
-    """Limits of recognition, and those of every BLS model."""
-
     max_audio_s: float = 14_400.0
     """Longest recording, in seconds."""
     max_segments_in_flight: int = 32

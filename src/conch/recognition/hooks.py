@@ -192,8 +192,6 @@ BeginParts = Callable[[RecognitionOptions], InParts]
 
 @dataclass(frozen=True, slots=True)
 class StreamTurns:
-    """The speakers of a live stream that has ended."""
-
     turns: Sequence[Turn]
     relabelled: Sequence[Turn]
     """Where an earlier answer has taken somebody else for the speaker."""

@@ -22,8 +22,6 @@ LEAST_SCORE = float(np.finfo(np.float32).min)
 
 
 class Recognition:
-    """Answers requests for recognition; see `conch.bls.service.Service`."""
-
     def __init__(self, config: RecognitionConfig, runtime: Runtime) -> None:
         self._recognizer = Recognizer(config, runtime)
         self._runtime = runtime

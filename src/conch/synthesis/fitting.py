@@ -25,7 +25,6 @@ from conch.bls.config import BlsConfig
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.bls.service import AccessRecord, Answer, Message, RequestHeader
-from conch.cache import flocked
 from conch.component import Array, FloatArray
 from conch.families import likening, replace_voices, voices, voices_that_stand_for
 from conch.fitted_voices import (
@@ -121,7 +120,6 @@ class Fitting:
     async def run(
         self, request: FittingRequest, components: Components, record: AccessRecord
     ) -> AsyncGenerator[Answer, None]:
-        """Yield the answer: a voice, or all of them."""
         record.mode = MODE
         size = sum(len(data) for _, data in request.files) + len(request.consent)
         runtime = self._runtime
@@ -236,9 +234,8 @@ class Fitting:
                 logger.exception("voices cannot be kept in %s", fitted_voices.folder())
 
     async def _has_fitted_one(self) -> bool:
-        fitted_voices.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            lock = flocked(fitted_voices.folder() / ".lock")
+            lock = fitted_voices.lock()
         except BlockingIOError:  # another server fits voices of this folder
             return False
         with lock:

@@ -86,7 +86,6 @@ class Imitation:
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Further inputs of the acoustic model."""
         pitch = {"pitch": np.array([self.pitch], np.float32)}
         return pitch if self.timbre is None else {**pitch, "timbre": self.timbre}
 

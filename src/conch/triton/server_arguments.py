@@ -1,11 +1,14 @@
 """Find what a `tritonserver` lacks that `conch serve` has not started."""
 
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from conch.processes import settings_of
 from conch.triton.messages import THREADS
 
+POOL = "--backend-config"
 DEFAULT_POOL = 32
 """Default number of the python backend's threads in each instance."""
 SHARED_MEMORY = "shared-memory"
@@ -28,17 +31,19 @@ def missing_arguments(
     """Return the settings that a `tritonserver` lacks, a sentence each; none for other programs."""
     if not command or Path(command[0]).name != "tritonserver":
         return []
-    settings = _settings(command[1:])
+    settings = defaultdict[str, list[str]](list)
+    for option, value in settings_of(command[1:], {POOL, *PORTS, *PORTS.values()}):
+        settings[option].append(value)
     lacks = []
-    pool, wanted = _pool(settings), max_calls_in_flight + THREADS
+    pool, wanted = _pool(settings[POOL]), max_calls_in_flight + THREADS
     if pool < wanted:
         lacks.append(
             f"--backend-config=python,thread-pool-size={wanted}: with {pool} threads, "
             f"{max_calls_in_flight} calls (max_calls_in_flight) and the answers wait for each other"
         )
     for port, option in PORTS.items():
-        is_open = settings.get(port, ["true"])[-1].lower() not in ("false", "0")
-        if is_open and SHARED_MEMORY not in " ".join(settings.get(option, [])):
+        is_open = ["true", *settings[port]][-1].lower() not in ("false", "0")
+        if is_open and SHARED_MEMORY not in " ".join(settings[option]):
             lacks.append(
                 f"{option}={SHARED_MEMORY},model-repository,trace,logging:KEY=VALUE: any client "
                 "can read other clients' audio and end the server"
@@ -48,21 +53,9 @@ def missing_arguments(
     return lacks
 
 
-def _settings(arguments: Sequence[str]) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    name = ""
-    for argument in arguments:
-        if argument.startswith("--"):
-            name, is_joined, value = argument.partition("=")
-            values.setdefault(name, []).extend([value] if is_joined else [])
-        elif name:
-            values[name].append(argument)
-    return values
-
-
-def _pool(settings: Mapping[str, Sequence[str]]) -> int:
+def _pool(settings: Sequence[str]) -> int:
     start = "python,thread-pool-size="
-    for value in reversed(settings.get("--backend-config", [])):
+    for value in reversed(settings):
         if value.startswith(start) and value.removeprefix(start).isdecimal():
             return int(value.removeprefix(start))
     return DEFAULT_POOL

@@ -211,11 +211,9 @@ class History:
         return self.first + len(self._segments)
 
     def append(self, segment: Segment) -> None:
-        """Add an utterance, whose index is `end`."""
         self._segments.append(segment)
 
     def replace(self, segment: Segment) -> None:
-        """Replace an utterance that is kept by the one with the same index."""
         self._segments[segment.index - self.first] = segment
 
     def since(self, index: int) -> Sequence[Segment]:

@@ -53,8 +53,6 @@ class _Pass:
 
 
 class LivePasses:
-    """The passes over the open utterance of one live stream."""
-
     def __init__(self, stream: PassedStream) -> None:
         self._options = options = stream.options
         self._calls, self._shared, self._is_ahead = stream.calls, stream.shared, stream.is_ahead
