@@ -85,10 +85,8 @@ def offline_wer(
 ) -> float | None:
     """Return the error rate of the offline path, which the second pass takes, on the same audio.
 
-    The VAD is on even if the streams have none: a second pass gets the utterances alone.
-
-    Returns:
-        A fraction; None, with a message on standard error, if a request fails.
+    The VAD is on even if the streams have none: a second pass gets the utterances alone. None, with
+    a message on standard error, if a request fails.
     """
     of_streams = {"mode", "vad", "deadline_ms"}  # a deadline applies to each chunk
     if benchmark.options.get("decoder", "attention") == "attention":

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -143,16 +143,12 @@ def graph_words() -> frozenset[str]:
     return frozenset(words)
 
 
-def listed(
-    benchmark: NamesBenchmark,
-    spelling: Callable[[], Any] = dictionary,
-    words_of_graph: Callable[[], frozenset[str]] = graph_words,
-) -> Names:
+def listed(benchmark: NamesBenchmark) -> Names:
     """Return the list of hotwords, or raise a BenchError if there are no names."""
     require(*COMPARING)
     require("spylls", extra="lab")
-    is_spelled = spelling().lookup
-    in_graph = words_of_graph() if benchmark.unlisted else frozenset[str]()
+    is_spelled = dictionary().lookup
+    in_graph = graph_words() if benchmark.unlisted else frozenset[str]()
     names = chosen_names(
         _spoken(benchmark),
         select(read_manifest(benchmark.manifest), split=benchmark.train_split),

@@ -44,13 +44,8 @@ class RawCall:
         return [await answered(self._sent(target))]
 
     async def _sent(self, target: Target) -> Answer:
-        addresses = target.addresses
-        address = {"http": addresses.http, "grpc": addresses.grpc}.get(
-            self.port, addresses.gateway.rpartition("/")[2]
-        )
-        host, _, port = address.rpartition(":")
         try:
-            reader, writer = await asyncio.open_connection(host, int(port))
+            reader, writer = await asyncio.open_connection(*target.addresses.of(self.port))
         except ConnectionRefusedError:
             return Answer(LOST, f"nothing listens on {self.port}")
         try:
