@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,9 @@ from conch.bench.servers import own_server, triton_version
 from conch.component import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import ManifestEntry
 from lab.command import lab_header
 from lab.cpu import ORCHESTRATION, share_of
+from lab.served import sample_of
 from lab.waveforms import resampled
 
 PAUSE_S = 0.5
@@ -148,15 +147,7 @@ def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]
     starts = [index * size % len(audio) for index in range(count)]
     # Clips are views, because hundreds of copies would fill the memory.
     endless = np.resize(audio, len(audio) + size)
-    return [
-        Sample(
-            ManifestEntry(Path(f"{length_s}s-{index}"), ""),
-            endless[start : start + size],
-            SAMPLE_RATE,
-            float(length_s),
-        )
-        for index, start in enumerate(starts)
-    ]
+    return [sample_of(endless[start : start + size], SAMPLE_RATE) for start in starts]
 
 
 def repeats(length_s: int) -> int:
