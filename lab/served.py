@@ -1,7 +1,7 @@
-"""Ask a running server: recordings several at once, and Triton about its models."""
+"""Ask a running server: recordings several at once, and Triton about its models and CPU."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,17 @@ def model_parameters(url: str, model: str) -> dict[str, str]:
         # gRPC wraps the answer of HTTP.
         config = answer.get("config", answer)
         return {name: value["string_value"] for name, value in config.get("parameters", {}).items()}
+
+
+ORCHESTRATION = ("speech", "tritonserver")
+"""The processes of a server that are no components."""
+
+
+def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None:
+    """Return the fraction of CPU that some processes have used; None if none was used."""
+    total = sum(cpu_s.values())
+    used = sum(seconds for name, seconds in cpu_s.items() if name in names)
+    return round(used / total, 4) if total else None
 
 
 @dataclass(frozen=True, slots=True)

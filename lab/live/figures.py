@@ -8,9 +8,9 @@ from conch.bench.header import Flat
 from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
 from lab.alignment import TimedWord
-from lab.cpu import ORCHESTRATION, share_of
 from lab.live.screen import screen_errors
 from lab.live.shown import Screen, screens
+from lab.served import ORCHESTRATION, share_of
 
 
 class ViewerRecord(StreamRecord):
