@@ -70,9 +70,9 @@ def costs(
             by_path[path] = {name: value / audio_s for name, value in used.items()}
         benchmark = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options=live, warmup_s=0)
         said = scripts(samples, STREAMS, benchmark)
-        used = observed(url, said, benchmark, memory, StreamRecord).cpu_s or {}
+        streamed = observed(url, said, benchmark, memory, StreamRecord).cpu_s or {}
         audio_s = sum(len(script.waveform) / script.sample_rate for script in said)
-        by_path[LIVE] = {name: value / audio_s for name, value in used.items()}
+        by_path[LIVE] = {name: value / audio_s for name, value in streamed.items()}
     return by_path
 
 

@@ -20,9 +20,7 @@ from lab.chaos.honest import BY_GRPC, Honest
 from lab.chaos.speech import speech, wav_file
 
 CROWD = 300
-"""Clients of the overload."""
 VANISHING = 20
-"""Clients of each way to go away."""
 HALF_SENT_BYTES = 1_000_000
 DEADLINES_MS = (1, 2, 5, 20, 100, 1_000, 86_400_000)
 PATIENCE_S = 300.0

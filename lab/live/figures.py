@@ -87,12 +87,10 @@ class ViewedRun:
 
     @property
     def streams(self) -> int:
-        """Concurrent streams."""
         return self.run.streams
 
     @property
     def keeps_up(self) -> bool:
-        """Whether p99 of the chunk latency is below the chunk's length."""
         return self.run.keeps_up
 
 

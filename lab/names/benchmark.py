@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -72,9 +72,6 @@ class RunFigures:
     """Options of the requests, defaults included; without the list."""
     counts: Flat[NameCounts]
     """Over all utterances that were answered."""
-    recall: float | None
-    other_wer: float | None
-    """Word error rate of all words but listed names, a fraction."""
     latency_ms: float | None
     """Median."""
     latency_ratio: float | None
@@ -143,12 +140,16 @@ def graph_words() -> frozenset[str]:
     return frozenset(words)
 
 
-def listed(benchmark: NamesBenchmark) -> Names:
+def listed(
+    benchmark: NamesBenchmark,
+    spelling: Callable[[], Any] = dictionary,
+    words_of_graph: Callable[[], frozenset[str]] = graph_words,
+) -> Names:
     """Return the list of hotwords, or raise a BenchError if there are no names."""
     require(*COMPARING)
     require("spylls", extra="lab")
-    is_spelled = dictionary().lookup
-    in_graph = graph_words() if benchmark.unlisted else frozenset[str]()
+    is_spelled = spelling().lookup
+    in_graph = words_of_graph() if benchmark.unlisted else frozenset[str]()
     names = chosen_names(
         _spoken(benchmark),
         select(read_manifest(benchmark.manifest), split=benchmark.train_split),
@@ -233,8 +234,6 @@ def figures(
         name=name,
         options=options,
         counts=all_counts,
-        recall=all_counts.recall,
-        other_wer=all_counts.other_wer,
         latency_ms=own_ms,
         latency_ratio=round(own_ms / without_ms, 3) if own_ms and without_ms else None,
         errors=sum(outcome.answer is None for outcome in outcomes),
@@ -246,9 +245,9 @@ def markdown(report: NamesReport) -> str:
         report.runs,
         (
             ("run", lambda run: run.name),
-            ("names found %", lambda run: percent(run.recall)),
+            ("names found %", lambda run: percent(run.counts.recall)),
             ("found", lambda run: f"{run.counts.correct} of {run.counts.names}"),
-            ("WER % of the rest", lambda run: percent(run.other_wer)),
+            ("WER % of the rest", lambda run: percent(run.counts.other_wer)),
             ("invented", lambda run: run.counts.invented),
             ("latency", lambda run: number(run.latency_ratio, 2)),
         ),

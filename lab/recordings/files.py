@@ -7,7 +7,7 @@ import soundfile
 
 from conch.bench.load import progress
 from conch.scoring.manifest import ManifestEntry, spread
-from lab.parts import JoinedUtterance
+from lab.alignment import JoinedUtterance
 from lab.recordings.joined import JoinedRecording, Joining, common, groups, join
 from lab.waveforms import duration_s, waveform_of
 

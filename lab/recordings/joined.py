@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from conch.component import SAMPLE_RATE
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
-from lab.parts import Part
+from lab.alignment import Part
 from lab.recordings.sounds import FAINT_DBFS, faded, music, pink_noise
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms, telephone_call
 
@@ -47,7 +47,6 @@ class Joining:
     between: Between = "silence"
     """Content of the pauses. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
     is_telephone: bool = False
-    """Whether the recordings are telephone calls; see `lab.telephone`."""
 
     @property
     def sample_rate(self) -> int:

@@ -66,7 +66,6 @@ class RawCall:
 
 @st.composite
 def raw_calls(draw: st.DrawFn) -> RawCall:
-    """Return whole and cut lines, and mere bytes."""
     line = draw(mostly(st.sampled_from(LINES), st.binary(max_size=200)))
     cut = draw(st.one_of(st.just(len(line)), st.integers(0, len(line))))
     return RawCall(draw(st.sampled_from(["http", "grpc", "gateway"])), line[:cut])
