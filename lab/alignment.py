@@ -18,10 +18,24 @@ from conch.scoring.error_rates import (
 )
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.joining import joined_text
-from lab.parts import Part
 
 MIN_RUN = 3
 """Least number of deleted words in a row that make a reported run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    path: Path
+    text: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedUtterance(ManifestEntry):
+    """A recording made of joined utterances; `text` is theirs."""
+
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,13 @@ class DeletedWords:
     """Index in the recording's reference, from 0."""
     end_word: int
     """One past the last."""
+
+
+def parts_of(utterance: ManifestEntry, duration_s: float) -> tuple[Part, ...]:
+    """Return the parts of a joined recording; any other one is a single part."""
+    if isinstance(utterance, JoinedUtterance):
+        return utterance.parts
+    return (Part(utterance.path, utterance.text, 0.0, duration_s),)
 
 
 def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[TimedWord]:

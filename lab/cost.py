@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from conch.bench.figures import StreamRecord
-from conch.bench.live import LiveBenchmark, all_streams, scripts
+from conch.bench.live import LiveBenchmark, observed, scripts
 from conch.bench.load import Offer
 from conch.bench.offline import send_all
 from conch.bench.samples import Choice, Sample, load_samples
@@ -68,12 +68,11 @@ def costs(
             asyncio.run(send_all(url, recordings, offered=offered, options=options))
             used = memory.cpu_since(before)
             by_path[path] = {name: value / audio_s for name, value in used.items()}
-        benchmark = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options=live)
+        benchmark = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options=live, warmup_s=0)
         said = scripts(samples, STREAMS, benchmark)
-        before = memory.cpu_s()
-        asyncio.run(all_streams(url, said, benchmark, StreamRecord))
+        streamed = observed(url, said, benchmark, memory, StreamRecord).cpu_s or {}
         audio_s = sum(len(script.waveform) / script.sample_rate for script in said)
-        by_path[LIVE] = {name: value / audio_s for name, value in memory.cpu_since(before).items()}
+        by_path[LIVE] = {name: value / audio_s for name, value in streamed.items()}
     return by_path
 
 

@@ -16,10 +16,9 @@ from conch.scoring.error_rates import (
 )
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Transcript
-from lab.alignment import DeletedWords, align, reference_words
+from lab.alignment import DeletedWords, align, parts_of, reference_words
 from lab.baselines import faster_whisper, sherpa_onnx_moonshine
 from lab.baselines.one_process import BaselineRun
-from lab.parts import parts_of
 
 Options = faster_whisper.Options | sherpa_onnx_moonshine.Options
 

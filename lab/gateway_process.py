@@ -56,12 +56,18 @@ def gateway_with(server: str, log: Path, **settings: Any) -> Iterator[GatewayAdd
     `settings` are those of `GatewayConfig`, with `times` as those of `Times`.
     """
     command = [sys.executable, "-m", __name__, json.dumps({"servers": [server], **settings})]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     # The caller's own keys would lock it.
     environment = {**os.environ, "CONCH_API_KEYS": ""}
     with (
         log.open("w") as errors,
-        subprocess.Popen(command, stderr=errors, text=True, env=environment, **pipes) as process,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+        ) as process,
     ):
         assert process.stdin is not None and process.stdout is not None
         try:

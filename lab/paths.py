@@ -58,7 +58,6 @@ PATHS: Mapping[str, Mapping[str, Any]] = {
     "CTC beam, rescored by Whisper": {**CTC, "attention_rescore": True},
     "CTC fusion, rescored by Whisper": {**CTC, "lm_fusion": True, "attention_rescore": True},
 }
-"""Options of each path that is measured by default."""
 _COLOURS = {
     "moonshine": "tab:blue",
     "attention": "tab:orange",

@@ -1,60 +1,38 @@
-"""Ask a running server: recordings several at once, and Triton about its models."""
+"""Ask a running server: recordings several at once, and Triton about its models and CPU."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench.load import Outcome, closed_loop, progress
-from conch.bench.servers import NO_HEADERS, inference_client
-from conch.client import AsyncClient
-from conch.client.tensors import Audio
-from conch.component import SAMPLE_RATE
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.bench.load import Offer
+from conch.bench.offline import send_all
+from conch.bench.samples import Sample
+from conch.bench.servers import inference_client
+from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from conch.wire.result import Transcript
 
-Sent = tuple[Audio, int]
-"""Audio and its rate in Hz, which a file has itself."""
 
-
-def files(paths: Sequence[Path]) -> list[Sent]:
-    return [(path, SAMPLE_RATE) for path in paths]
-
-
-def outcomes(
-    url: str,
-    sent: Sequence[Sent],
-    options: Mapping[str, Any],
-    at_once: int,
-    *,
-    title: str = "",
-    headers: Mapping[str, str] = NO_HEADERS,
-) -> Sequence[Outcome[Transcript]]:
-    """Return what becomes of recordings, in their order."""
-
-    async def sending() -> Sequence[Outcome[Transcript]]:
-        async with AsyncClient(url, headers=headers) as client:
-
-            async def send(index: int) -> Transcript:
-                audio, rate = sent[index]
-                return await client.transcribe(audio, sample_rate=rate, **options)
-
-            with progress(title or "recordings", len(sent)) as bar:
-                load = await closed_loop(send, len(sent), at_once, lambda outcome: bar.update())
-        return load.outcomes
-
-    return asyncio.run(sending())
+def sample_of(waveform: NDArray[np.float32], sample_rate: int, text: str = "") -> Sample:
+    """Return samples that are in no file as an utterance to send."""
+    spoken = ManifestEntry(Path("made"), text)
+    return Sample(spoken, waveform, sample_rate, len(waveform) / sample_rate)
 
 
 def answers(
-    url: str, sent: Sequence[Sent], options: Mapping[str, Any], at_once: int, title: str = ""
+    url: str, samples: Sequence[Sample], options: Mapping[str, Any], at_once: int
 ) -> list[Transcript]:
     """Return the answers to recordings, or raise a BenchError if one has none."""
-    results = outcomes(url, sent, options, at_once, title=title)
-    if errors := [item.error for item in results if item.error]:
+    offered = Offer(concurrency=at_once)
+    load = asyncio.run(send_all(url, samples, offered=offered, options=options))
+    if errors := [item.error for item in load.outcomes if item.error]:
         raise BenchError(errors[0])
-    return [item.answer for item in results if item.answer is not None]
+    return [item.answer for item in load.outcomes if item.answer is not None]
 
 
 def model_parameters(url: str, model: str) -> dict[str, str]:
@@ -63,6 +41,17 @@ def model_parameters(url: str, model: str) -> dict[str, str]:
         # gRPC wraps the answer of HTTP.
         config = answer.get("config", answer)
         return {name: value["string_value"] for name, value in config.get("parameters", {}).items()}
+
+
+ORCHESTRATION = ("speech", "tritonserver")
+"""The processes of a server that are no components."""
+
+
+def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None:
+    """Return the fraction of CPU that some processes have used; None if none was used."""
+    total = sum(cpu_s.values())
+    used = sum(seconds for name, seconds in cpu_s.items() if name in names)
+    return round(used / total, 4) if total else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,12 +73,7 @@ def recorded(
 ) -> dict[int, list[Outputs]]:
     """Return what is found in recordings, float32 `[samples]`, for each beam size."""
     parts = _opened(_OF_RECORDINGS[model], folder)
-    results: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
-    for some in _groups(waveforms):
-        rows = [Row({"waveform": item}, {"language": language}) for item in some]
-        for beam_size, answers in _answered(parts, rows, beam_sizes).items():
-            results[beam_size] += answers
-    return results
+    return _answers(parts, waveforms, max(map(len, waveforms)), beam_sizes, language)
 
 
 def live(
@@ -91,8 +86,22 @@ def live(
 ) -> dict[int, list[Outputs]]:
     """Return the last answers of streams that send `step` samples at a time, as `recorded`."""
     parts = _opened(_LIVE[model], folder)
+    results = _answers(parts, waveforms, step, beam_sizes, language)
+    for part in parts:
+        part.close()
+    return results
+
+
+def _answers(
+    parts: Sequence[Any],
+    waveforms: Sequence[FloatArray],
+    step: int,
+    beam_sizes: Sequence[int],
+    language: str,
+) -> dict[int, list[Outputs]]:
     results: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
-    for some in _groups(waveforms):
+    for first in range(0, len(waveforms), _TOGETHER):
+        some = waveforms[first : first + _TOGETHER]
         last: dict[tuple[int, int | str], Outputs] = {}
         for start in range(0, max(map(len, some)), step):
             rows = [
@@ -111,8 +120,6 @@ def live(
                     last[beam_size, row.stream_id] = answer
         for beam_size, outputs in results.items():
             outputs += [last[beam_size, number] for number in range(1, len(some) + 1)]
-    for part in parts:
-        part.close()
     return results
 
 
@@ -134,10 +141,6 @@ def _opened(parts: Sequence[tuple[Any, Any]], folder: Path) -> list[Any]:
             values["intra_threads"] = 1
         opened.append(component(config(**values)))
     return opened
-
-
-def _groups(waveforms: Sequence[FloatArray]) -> list[Sequence[FloatArray]]:
-    return [waveforms[start : start + _TOGETHER] for start in range(0, len(waveforms), _TOGETHER)]
 
 
 def _answered(

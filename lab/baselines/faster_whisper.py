@@ -4,12 +4,13 @@ It runs as a user would run it: beam 5, its own VAD filter, the language of the 
 English, everything else at its defaults, one utterance after the other on all cores.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from conch.bench.header import cores
 from conch.component import FloatArray
-from lab.baselines.one_process import Transcribe
+from lab.baselines import one_process
+from lab.baselines.one_process import BaselineRun, Job, Transcribe
 
 NAME = "faster-whisper"
 BATCHES: Mapping[str, int] = {NAME: 0, f"{NAME}-batched": 8}
@@ -39,6 +40,10 @@ def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
         language=language,
         batch_size=BATCHES[name],
     )
+
+
+def measure(job: Job[Options], on_answer: Callable[[], object]) -> BaselineRun:
+    return one_process.measure(load, job, on_answer)
 
 
 def load(options: Options) -> Transcribe:

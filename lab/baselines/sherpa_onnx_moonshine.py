@@ -33,7 +33,7 @@ class Options:
     num_threads: int = 1
 
 
-def options_of(served: Mapping[str, str], name: str) -> Options:
+def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
     return Options(model=served.get("model", ""), format=FORMATS[name])
 
 

@@ -81,11 +81,9 @@ class Stage:
 def mean_batch(arrivals: float) -> float:
     """Return the mean batch of a process that takes whatever waits, or the next one to arrive.
 
-    Requests come independently of each other (Poisson). A batch leaves `arrivals` to the next, and
-    where there are none, with probability exp(-`arrivals`), the next has one.
-
-    Args:
-        arrivals: mean number of requests that arrive at the process while it works on a batch.
+    Requests come independently of each other (Poisson), on the mean `arrivals` while it works on a
+    batch. So many are left to the next, and where there are none, with probability
+    exp(-`arrivals`), the next has one.
     """
     return arrivals + math.exp(-arrivals)
 

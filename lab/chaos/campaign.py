@@ -94,11 +94,8 @@ class ChaosReport:
     stop_s: float | None = None
     """Seconds from SIGTERM, with live streams open, to the end."""
     restarts: int = 0
-    """How often the server had to be started again."""
     failures: list[str] = field(default_factory=list)
-    """What did not hold, in words."""
     left_out: list[str] = field(default_factory=list)
-    """What was not tried, and why."""
     took_s: float = 0.0
 
 

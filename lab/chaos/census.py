@@ -91,13 +91,11 @@ def left_over(names: Iterable[str], addresses: Addresses) -> list[str]:
     for process in psutil.process_iter(["cmdline"]):
         if names_in(process.info["cmdline"] or ()) & wanted:
             leftovers.append(f"process {process.pid}")
-    ports = (addresses.http, addresses.grpc, addresses.metrics.partition("//")[2].partition("/")[0])
-    for address in (*ports, addresses.gateway.partition("//")[2]):
-        host, _, port = address.rpartition(":")
+    for port in ("http", "grpc", "metrics", "gateway"):
         with socket.socket() as probe:
             probe.settimeout(1)
-            if probe.connect_ex((host, int(port))) == 0:
-                leftovers.append(f"something listens on {address}")
+            if probe.connect_ex(addresses.of(port)) == 0:
+                leftovers.append(f"something listens on the port of {port}")
     return leftovers
 
 

@@ -4,10 +4,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
 from conch.client import AsyncClient
+from conch.component import FloatArray
 from conch.wire.errors import ConchError, DeadlineError, OverloadedError
 from lab.chaos.answers import Answer
 from lab.chaos.doors import Target
@@ -18,9 +20,7 @@ from lab.chaos.honest import BY_GRPC, Honest
 from lab.chaos.speech import speech, wav_file
 
 CROWD = 300
-"""Clients of the overload."""
 VANISHING = 20
-"""Clients of each way to go away."""
 HALF_SENT_BYTES = 1_000_000
 DEADLINES_MS = (1, 2, 5, 20, 100, 1_000, 86_400_000)
 PATIENCE_S = 300.0
@@ -76,14 +76,21 @@ async def hurry(target: Target) -> Sent:
 
 
 async def _timed(client: AsyncClient, milliseconds: int) -> Answer:
+    if milliseconds % 5:
+        request = client.transcribe(speech(), deadline_ms=milliseconds, timeout_s=PATIENCE_S)
+        return await _told(request)
+    return await _told(_live(client, speech(), deadline_ms=milliseconds))
+
+
+async def _live(client: AsyncClient, chunk: FloatArray, **options: Any) -> None:
+    async with client.live(timeout_s=PATIENCE_S, resume_s=0, **options) as stream:
+        await stream.finish(chunk)
+
+
+async def _told(coming: Awaitable[object]) -> Answer:
+    """Return what becomes of a request: an answer, a refusal for load or time, or a fault."""
     try:
-        if milliseconds % 5:
-            await client.transcribe(speech(), deadline_ms=milliseconds, timeout_s=PATIENCE_S)
-        else:
-            async with client.live(
-                deadline_ms=milliseconds, timeout_s=PATIENCE_S, resume_s=0
-            ) as stream:
-                await stream.finish(speech())
+        await coming
     except (DeadlineError, OverloadedError) as error:
         return Answer("503", f"{error.code}: {error}")
     except ConchError as error:
@@ -93,14 +100,12 @@ async def _timed(client: AsyncClient, milliseconds: int) -> Answer:
 
 async def _half_sent(target: Target, port: str) -> asyncio.StreamWriter:
     if port == "http":
-        address, path = target.addresses.http, "/v2/models/speech/infer"
-        content_type = "application/json"
+        path, content_type = "/v2/models/speech/infer", "application/json"
     else:
-        address, path = target.addresses.gateway.partition("//")[2], "/v1/audio/transcriptions"
-        content_type = "multipart/form-data; boundary=x"
-    host, _, number = address.rpartition(":")
-    _, writer = await asyncio.open_connection(host, int(number))
-    head = f"POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {content_type}\r\n"
+        path, content_type = "/v1/audio/transcriptions", "multipart/form-data; boundary=x"
+    host, number = target.addresses.of(port)
+    _, writer = await asyncio.open_connection(host, number)
+    head = f"POST {path} HTTP/1.1\r\nHost: {host}:{number}\r\nContent-Type: {content_type}\r\n"
     writer.write(f"{head}Content-Length: {HALF_SENT_BYTES}\r\n\r\n".encode())
     part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
     writer.write((b"" if port == "http" else part) + b"0" * (HALF_SENT_BYTES // 2))
@@ -143,13 +148,7 @@ async def _first_of(client: AsyncClient) -> None:
 async def _abandoned_stream(target: Target, chosen: random.Random) -> Answer:
     async with AsyncClient(f"grpc://{target.addresses.grpc}") as client:
         stream = client.live(timeout_s=PATIENCE_S, resume_s=0)
-        try:
-            await stream.send(speech()[: chosen.randrange(1, 30_000)])
-        except OverloadedError as error:
-            return Answer("503", f"{error.code}: {error}")
-        except ConchError as error:
-            return Answer("500", str(error))
-    return Answer("200")
+        return await _told(stream.send(speech()[: chosen.randrange(1, 30_000)]))
 
 
 async def _cut_socket(target: Target, chosen: random.Random) -> Answer:

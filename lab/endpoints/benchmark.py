@@ -14,13 +14,14 @@ from conch.cli.bench import OPTION, URL, options_of, settings_of
 from conch.cli.server import server_url
 from conch.component import SAMPLE_RATE
 from conch.families.turns import TurnOptions
-from conch.scoring.error_rates import number, percent, table
+from conch.scoring.error_rates import number, percent
 from lab.command import Command, lab_header, reporting
 from lab.endpoints import replay
 from lab.endpoints.made_turns import made_turns
 from lab.endpoints.replay import EagerFigures, End, Figures, Turn
 from lab.endpoints.served import ServedFigures, spoken
 from lab.endpoints.signals import Listener, Signals
+from lab.markdown import Columns, page, table_of
 
 SOURCES = ("ljspeech", "common_voice")
 SILENCES_S = (0.3, 0.5, 0.8, 1.0, 1.5)
@@ -164,57 +165,53 @@ def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
     )
 
 
+FIGURES: Columns[Any] = (
+    ("cut %", lambda item: percent(item.cuts)),
+    ("median s", lambda item: number(item.median_s, 2)),
+    ("mean s", lambda item: number(item.mean_s, 2)),
+)
+
+
 def markdown(report: EndpointsReport) -> str:
-    parts = [f"`{report.header.command}`\n"]
-    if report.served:
-        columns = ["options", "cut", "median s", "mean s"]
-        rows = [
-            [
-                ", ".join(f"{name}={value}" for name, value in item.options.items()),
-                percent(item.cuts),
-                number(item.median_s, 2),
-                number(item.mean_s, 2),
-            ]
-            for item in report.served
-        ]
-        parts.append(table(columns, rows))
-    if report.rules:
-        columns = ["rule", "chosen by", "cut", "median s", "mean s", "silence: cut", "fewer"]
-        rows = [
-            [f"silence {seconds:g} s", "", *_columns(item), "", ""]
-            for seconds, item in report.silences
-        ]
-        rows += [
-            [
-                *(item.rule, item.delay, *_columns(item.judged), percent(item.silence_cuts)),
-                percent(1 - item.judged.cuts / max(item.silence_cuts, 1e-9)),
-            ]
-            for item in report.rules
-        ]
-        parts.append(table(columns, rows))
-    if report.eager:
-        columns = ["", "told %", "cut %", "taken back %", "median s", "mean s"]
-        rows = [
-            [name, "", percent(item.cuts), "", *_columns(item)[1:]] for name, item in report.ends
-        ]
-        rows += [
-            [
-                f"eager, {item.threshold:g}",
-                *map(percent, (item.told, item.cuts, item.taken_back)),
-                number(item.median_s, 2),
-                number(item.mean_s, 2),
-            ]
-            for item in report.eager
-        ]
-        parts.append(table(columns, rows))
+    served = table_of(report.served, (("options", lambda item: _named(item.options)), *FIGURES))
+    silences = [(f"silence {seconds:g} s", "", item, None) for seconds, item in report.silences]
+    chosen = [(item.rule, item.delay, item.judged, item.silence_cuts) for item in report.rules]
+    rules = table_of(
+        [*silences, *chosen],
+        (
+            ("rule", lambda row: row[0]),
+            ("chosen by", lambda row: row[1]),
+            *((title, lambda row, cell=cell: cell(row[2])) for title, cell in FIGURES),
+            ("silence: cut", lambda row: "" if row[3] is None else percent(row[3])),
+            ("fewer", lambda row: "" if row[3] is None else _fewer(row[2].cuts, row[3])),
+        ),
+    )
+    ends = [(name, "", item, "") for name, item in report.ends]
+    early = [
+        (f"eager, {item.threshold:g}", percent(item.told), item, percent(item.taken_back))
+        for item in report.eager
+    ]
+    eager = table_of(
+        [*ends, *early],
+        (
+            ("", lambda row: row[0]),
+            ("told %", lambda row: row[1]),
+            ("taken back %", lambda row: row[3]),
+            *((title, lambda row, cell=cell: cell(row[2])) for title, cell in FIGURES),
+        ),
+    )
     said = f"{report.turns} turns"
     # Replayed rules need no server, and take the same whatever the machine.
-    parts.append(f"{origin(report.header, said, report.audio_s) if report.served else said}\n")
-    return "\n".join(parts)
+    where = origin(report.header, said, report.audio_s) if report.served else said
+    return page(report.header, served, rules, eager, where)
 
 
-def _columns(item: Figures) -> list[str]:
-    return [percent(item.cuts), number(item.median_s, 2), number(item.mean_s, 2)]
+def _named(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def _fewer(cuts: float, others: float) -> str:
+    return percent(1 - cuts / max(others, 1e-9))
 
 
 def _measured(args: argparse.Namespace) -> EndpointsReport:

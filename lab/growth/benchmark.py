@@ -9,17 +9,16 @@ of audio if each is shorter.
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.figures import LiveRun, RunFigures, StreamRecord, live_run, run_figures
+from conch.bench.figures import LiveRun, RunFigures, StreamRecord, run_figures
 from conch.bench.header import Flat, Header
-from conch.bench.live import LiveBenchmark, all_streams, scripts, warm_up
+from conch.bench.live import LiveBenchmark, observed, scripts
 from conch.bench.load import Offer
 from conch.bench.memory import Memory, MemorySampler
 from conch.bench.offline import send_all
@@ -28,9 +27,8 @@ from conch.bench.servers import own_server, triton_version
 from conch.component import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import ManifestEntry
 from lab.command import lab_header
-from lab.cpu import ORCHESTRATION, share_of
+from lab.served import ORCHESTRATION, sample_of, share_of
 from lab.waveforms import resampled
 
 PAUSE_S = 0.5
@@ -148,15 +146,7 @@ def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]
     starts = [index * size % len(audio) for index in range(count)]
     # Clips are views, because hundreds of copies would fill the memory.
     endless = np.resize(audio, len(audio) + size)
-    return [
-        Sample(
-            ManifestEntry(Path(f"{length_s}s-{index}"), ""),
-            endless[start : start + size],
-            SAMPLE_RATE,
-            float(length_s),
-        )
-        for index, start in enumerate(starts)
-    ]
+    return [sample_of(endless[start : start + size], SAMPLE_RATE) for start in starts]
 
 
 def repeats(length_s: int) -> int:
@@ -200,10 +190,11 @@ async def _sent(url: str, samples: Sequence[Sample], clients: int) -> RunFigures
 def _recordings(
     url: str, memory: MemorySampler, samples: Sequence[Sample], length_s: int, clients: int
 ) -> RecordingsRow:
-    with _watched(memory) as taken:
-        figures = asyncio.run(_sent(url, samples, clients))
-    cost = taken(figures.audio_s)
-    return RecordingsRow(length_s=length_s, concurrency=clients, figures=figures, taken=cost)
+    memory.forget()
+    before = memory.cpu_s()
+    figures = asyncio.run(_sent(url, samples, clients))
+    taken = _taken(memory.cpu_since(before), memory.peak(), figures.audio_s)
+    return RecordingsRow(length_s=length_s, concurrency=clients, figures=figures, taken=taken)
 
 
 def _streams(
@@ -215,30 +206,16 @@ def _streams(
 ) -> StreamsRow:
     live = LiveBenchmark(manifest=benchmark.manifest, seconds=benchmark.seconds)
     said = scripts(samples, streams, live)
-    warm_up(url, said, live)
-    with _watched(memory) as taken:
-        before = memory.cpu_s()
-        records = asyncio.run(all_streams(url, said, live, StreamRecord))
-        used_s = sum(memory.cpu_since(before).values())
-        measured = live_run(records, live.chunk_ms, ENGLISH_WORDS, used_s)
-    return StreamsRow(figures=measured, taken=taken(measured.audio_s))
-
-
-@contextmanager
-def _watched(memory: MemorySampler) -> Iterator[Callable[[float], Taken]]:
-    """Yield a function that returns, after the block, its cost for some seconds of audio."""
     memory.forget()
-    before = memory.cpu_s()
-    used_s: dict[str, float] = {}
-    peak = Memory()
+    watched = observed(url, said, live, memory, StreamRecord)
+    figures = watched.figures(ENGLISH_WORDS)
+    taken = _taken(watched.cpu_s or {}, watched.peak or Memory(), figures.audio_s)
+    return StreamsRow(figures=figures, taken=taken)
 
-    def taken(audio_s: float) -> Taken:
-        return Taken(
-            cost=costs(used_s, audio_s),
-            peak_memory_mb=peak.total_mb,
-            memory_by_process_mb=peak.by_process_mb,
-        )
 
-    yield taken
-    used_s = memory.cpu_since(before)
-    peak = memory.peak()
+def _taken(used_s: Mapping[str, float], peak: Memory, audio_s: float) -> Taken:
+    return Taken(
+        cost=costs(used_s, audio_s),
+        peak_memory_mb=peak.total_mb,
+        memory_by_process_mb=peak.by_process_mb,
+    )

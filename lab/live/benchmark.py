@@ -5,6 +5,7 @@ It sends what `conch bench live` sends. What a viewer sees is judged word by wor
 that kept up are at its top level as well.
 """
 
+import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,8 @@ from dataclasses import dataclass, replace
 from conch.bench.figures import Script
 from conch.bench.header import Flat, Header
 from conch.bench.live import LiveBenchmark, all_runs, best_of, observed, prepared, scripts
+from conch.bench.load import Offer
+from conch.bench.offline import send_all
 from conch.bench.servers import server_of, triton_version
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, word_error_rate
 from conch.wire.options import RecognitionOptions
@@ -19,7 +22,7 @@ from lab.alignment import TimedWord
 from lab.command import lab_header
 from lab.live.figures import ViewedRun, ViewerRecord, viewed
 from lab.live.word_times import WordTimes
-from lab.served import outcomes
+from lab.served import sample_of
 
 OFFLINE_CLIENTS = 4
 
@@ -85,25 +88,30 @@ def offline_wer(
 ) -> float | None:
     """Return the error rate of the offline path, which the second pass takes, on the same audio.
 
-    The VAD is on even if the streams have none: a second pass gets the utterances alone.
-
-    Returns:
-        A fraction; None, with a message on standard error, if a request fails.
+    The VAD is on even if the streams have none: a second pass gets the utterances alone. None, with
+    a message on standard error, if a request fails.
     """
     of_streams = {"mode", "vad", "deadline_ms"}  # a deadline applies to each chunk
     if benchmark.options.get("decoder", "attention") == "attention":
         of_streams.add("lm_fusion")  # of the first pass
     options = {key: value for key, value in benchmark.options.items() if key not in of_streams}
 
-    sent = [(script.waveform, script.sample_rate) for script in said]
-    headers = benchmark.headers
-    load = outcomes(url, sent, options, OFFLINE_CLIENTS, title="offline", headers=headers)
-    if errors := [outcome.error for outcome in load if outcome.error]:
+    load = asyncio.run(
+        send_all(
+            url,
+            [sample_of(item.waveform, item.sample_rate, item.text) for item in said],
+            offered=Offer(concurrency=OFFLINE_CLIENTS),
+            options=options,
+            title="offline",
+            headers=benchmark.headers,
+        )
+    )
+    if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
         # Do not lose the figures of the streams.
         print(
             f"lab live: offline WER of {len(said)} streams is not known: {errors[0]}",
             file=sys.stderr,
         )
         return None
-    texts = [outcome.answer.text if outcome.answer else "" for outcome in load]
+    texts = [outcome.answer.text if outcome.answer else "" for outcome in load.outcomes]
     return word_error_rate([script.text for script in said], texts, scoring)

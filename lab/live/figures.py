@@ -8,9 +8,9 @@ from conch.bench.header import Flat
 from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
 from lab.alignment import TimedWord
-from lab.cpu import ORCHESTRATION, share_of
 from lab.live.screen import Revisions, firm_lags_s, revisions, screen_errors
 from lab.live.shown import Screen, screens
+from lab.served import ORCHESTRATION, share_of
 
 
 class ViewerRecord(StreamRecord):
@@ -94,12 +94,10 @@ class ViewedRun:
 
     @property
     def streams(self) -> int:
-        """Concurrent streams."""
         return self.run.streams
 
     @property
     def keeps_up(self) -> bool:
-        """Whether p99 of the chunk latency is below the chunk's length."""
         return self.run.keeps_up
 
 

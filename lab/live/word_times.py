@@ -1,5 +1,6 @@
 """Times of reference words: a manifest has none, so Conch's offline path gives them."""
 
+import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -8,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from conch.bench.load import Offer
+from conch.bench.offline import send_all
 from conch.bench.samples import Sample
 from conch.bench.servers import NO_HEADERS
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.result import Word
 from lab.alignment import TimedWord, equal_words
-from lab.served import outcomes
 
 CLIENTS = 4
 
@@ -50,12 +52,17 @@ class WordTimes:
 
     def _ask(self, url: str, unknown: Sequence[int]) -> dict[int, tuple[TimedWord, ...]]:
         samples = [self._samples[index] for index in unknown]
-        sent = [(item.audio, item.sample_rate) for item in samples]
-        options = {"word_timestamps": True, **self._options}
-        answers = outcomes(
-            url, sent, options, CLIENTS, title="times of words", headers=self._headers
+        load = asyncio.run(
+            send_all(
+                url,
+                samples,
+                offered=Offer(concurrency=CLIENTS),
+                options={"word_timestamps": True, **self._options},
+                title="times of words",
+                headers=self._headers,
+            )
         )
-        if errors := [outcome.error for outcome in answers if outcome.error]:
+        if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
             print(
                 f"lab live: the server gives no word times of {len(errors)} of {len(unknown)} "
                 f"utterances, so they are spread by characters: {errors[0]}",
@@ -68,7 +75,7 @@ class WordTimes:
                 sample.duration_s,
                 self._scoring,
             )
-            for index, sample, outcome in zip(unknown, samples, answers, strict=True)
+            for index, sample, outcome in zip(unknown, samples, load.outcomes, strict=True)
         }
 
 

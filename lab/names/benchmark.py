@@ -72,9 +72,6 @@ class RunFigures:
     """Options of the requests, defaults included; without the list."""
     counts: Flat[NameCounts]
     """Over all utterances that were answered."""
-    recall: float | None
-    other_wer: float | None
-    """Word error rate of all words but listed names, a fraction."""
     latency_ms: float | None
     """Median."""
     latency_ratio: float | None
@@ -237,8 +234,6 @@ def figures(
         name=name,
         options=options,
         counts=all_counts,
-        recall=all_counts.recall,
-        other_wer=all_counts.other_wer,
         latency_ms=own_ms,
         latency_ratio=round(own_ms / without_ms, 3) if own_ms and without_ms else None,
         errors=sum(outcome.answer is None for outcome in outcomes),
@@ -250,9 +245,9 @@ def markdown(report: NamesReport) -> str:
         report.runs,
         (
             ("run", lambda run: run.name),
-            ("names found %", lambda run: percent(run.recall)),
+            ("names found %", lambda run: percent(run.counts.recall)),
             ("found", lambda run: f"{run.counts.correct} of {run.counts.names}"),
-            ("WER % of the rest", lambda run: percent(run.other_wer)),
+            ("WER % of the rest", lambda run: percent(run.counts.other_wer)),
             ("invented", lambda run: run.counts.invented),
             ("latency", lambda run: number(run.latency_ratio, 2)),
         ),

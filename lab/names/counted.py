@@ -22,12 +22,10 @@ class NameCounts:
 
     @property
     def recall(self) -> float | None:
-        """Share of the names that was found; None without names."""
         return round(self.correct / self.names, 6) if self.names else None
 
     @property
     def other_wer(self) -> float | None:
-        """Word error rate of the rest, a fraction; None without words."""
         return round(self.other_errors / self.other_words, 6) if self.other_words else None
 
 

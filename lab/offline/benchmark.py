@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from conch.bench.header import Flat, Header
 from conch.bench.load import progress
@@ -21,7 +22,8 @@ from conch.scoring.error_rates import Scoring, language_of
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
-from lab.baselines import faster_whisper, one_process, sherpa_onnx_moonshine
+from lab.alignment import JoinedUtterance
+from lab.baselines import faster_whisper, sherpa_onnx_moonshine
 from lab.baselines.one_process import Job
 from lab.command import lab_header
 from lab.figures import (
@@ -33,7 +35,6 @@ from lab.figures import (
     scorings_of,
     versus,
 )
-from lab.parts import JoinedUtterance
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
 from lab.served import model_parameters
@@ -136,14 +137,9 @@ def _baseline(
     durations_s = [sample.duration_s for sample in samples]
     paths = tuple(str(utterance.path) for utterance in utterances)
     warmup_paths = tuple(str(utterance.path) for utterance in warmup)
-    options: Options
+    by: Any = faster_whisper if name in faster_whisper.BATCHES else sherpa_onnx_moonshine
+    options: Options = by.options_of(served, language, name)
+    job = Job(paths=paths, options=options, warmup_paths=warmup_paths)
     with progress(name, len(utterances)) as bar:
-        if name in faster_whisper.BATCHES:
-            options = faster_whisper.options_of(served, language, name)
-            whisper = Job(paths=paths, options=options, warmup_paths=warmup_paths)
-            measured = one_process.measure(faster_whisper.load, whisper, bar.update)
-        else:
-            options = sherpa_onnx_moonshine.options_of(served, name)
-            moonshine = Job(paths=paths, options=options, warmup_paths=warmup_paths)
-            measured = sherpa_onnx_moonshine.measure(moonshine, bar.update)
+        measured = by.measure(job, bar.update)
     return baseline_figures(utterances, durations_s, measured, options, scorings)

@@ -165,7 +165,7 @@ def _measured(args: argparse.Namespace) -> OfflineComparison:
 
 
 def _has_failed(report: OfflineComparison) -> bool:
-    figures = [item.judged.run.figures for item in report.runs]
+    figures = [item.run.figures for item in report.runs]
     return any(item.errors == item.utterances for item in figures)
 
 

@@ -10,10 +10,9 @@ from conch.bench.header import Flat
 from conch.bench.load import Offer
 from conch.scoring.error_rates import Accuracy, accuracy, word_errors
 from conch.scoring.manifest import ManifestEntry
-from lab.cpu import share_of
 from lab.orchestration.in_process import SystemRun
 from lab.orchestration.systems import CLIENT, Clip, Measured, System
-from lab.served import ServedStage
+from lab.served import ServedStage, share_of
 
 
 @dataclass(slots=True)

@@ -24,7 +24,6 @@ def write(systems: Systems, folder: Path) -> list[Path]:
 
 
 def _latency(systems: Systems, path: Path) -> Path:
-    """Draw p50 (solid) and p99 (dotted) of paced loads."""
     with panels(path) as (axes,):
         for name, item in systems.items():
             paced = sorted(
@@ -46,7 +45,6 @@ def _latency(systems: Systems, path: Path) -> Path:
 
 
 def _throughput(systems: Systems, path: Path) -> Path:
-    """Draw RTFx against the clients of a closed loop, a whisker from the least to the most."""
     with panels(path) as (axes,):
         for name, item in systems.items():
             closed = [

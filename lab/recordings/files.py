@@ -7,8 +7,8 @@ import soundfile
 
 from conch.bench.load import progress
 from conch.scoring.manifest import ManifestEntry, spread
-from lab.parts import JoinedUtterance
-from lab.recordings.joined import JoinedRecording, Joining, groups, join
+from lab.alignment import JoinedUtterance
+from lab.recordings.joined import JoinedRecording, Joining, common, groups, join
 from lab.waveforms import duration_s, waveform_of
 
 
@@ -38,13 +38,11 @@ def write_recordings(
 def _utterance(
     path: Path, recording: JoinedRecording, members: Sequence[ManifestEntry]
 ) -> JoinedUtterance:
-    splits = {member.split for member in members}
-    languages = {member.language for member in members}
     return JoinedUtterance(
         path=path,
         text=recording.text,
-        split=splits.pop() if len(splits) == 1 else "",
+        split=common((member.split for member in members), ""),
         source=recording.source,
-        language=languages.pop() if len(languages) == 1 else "",
+        language=common((member.language for member in members), ""),
         parts=recording.parts,
     )

@@ -10,7 +10,7 @@ recording ends with the utterance that brings it to the length asked for. What i
 is a recording too if it has half of that length, and is dropped otherwise.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from conch.component import SAMPLE_RATE
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.errors import BenchError
-from lab.parts import Part
+from lab.alignment import Part
 from lab.recordings.sounds import FAINT_DBFS, faded, music, pink_noise
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, rms, telephone_call
 
@@ -47,7 +47,6 @@ class Joining:
     between: Between = "silence"
     """Content of the pauses. Silence is noise at `FAINT_DBFS`: no microphone gives zeros."""
     is_telephone: bool = False
-    """Whether the recordings are telephone calls; see `lab.telephone`."""
 
     @property
     def sample_rate(self) -> int:
@@ -131,7 +130,7 @@ def join(
     level = rms(np.concatenate(waveforms))
     for (_, start), (end, _) in pairwise(spans):
         if end > start:
-            waveform[start:end] = _PAUSES[joining.between](start, end, level, random)
+            waveform[start:end] = _pause(joining.between, start, end, level, random)
     if joining.is_telephone:
         waveform = telephone_call(waveform, spans, random)
     return JoinedRecording(
@@ -141,35 +140,23 @@ def join(
             Part(utterance.path, utterance.text, start / SAMPLE_RATE, end / SAMPLE_RATE)
             for utterance, (start, end) in zip(utterances, spans, strict=True)
         ),
-        source=_common({utterance.source for utterance in utterances}),
+        source=common((utterance.source for utterance in utterances), "mixed"),
     )
 
 
-Pause = Callable[[int, int, float, np.random.Generator], NDArray[np.float32]]
-"""From a pause's first and last sample, the speech's RMS and a generator to its samples."""
-
-
-def _silence(
-    start: int, end: int, level: float, random: np.random.Generator
+def _pause(
+    between: Between, start: int, end: int, level: float, random: np.random.Generator
 ) -> NDArray[np.float32]:
-    noise = random.standard_normal(end - start, np.float32)
-    return noise * np.float32(amplitude(FAINT_DBFS))
+    """Return the samples of a pause; `level` is the RMS of the speech around it."""
+    if between == "silence":
+        noise = random.standard_normal(end - start, np.float32)
+        return noise * np.float32(amplitude(FAINT_DBFS))
+    is_music = between == "music"
+    sound = music(start, end, SAMPLE_RATE) if is_music else pink_noise(end - start, random)
+    return faded(sound, SAMPLE_RATE) * np.float32(level * amplitude(BETWEEN_DB))
 
 
-def _noise(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
-    return faded(pink_noise(end - start, random), SAMPLE_RATE) * _background(level)
-
-
-def _music(start: int, end: int, level: float, random: np.random.Generator) -> NDArray[np.float32]:
-    return faded(music(start, end, SAMPLE_RATE), SAMPLE_RATE) * _background(level)
-
-
-_PAUSES: Mapping[Between, Pause] = {"silence": _silence, "noise": _noise, "music": _music}
-
-
-def _background(level: float) -> np.float32:
-    return np.float32(level * amplitude(BETWEEN_DB))
-
-
-def _common(sources: set[str]) -> str:
-    return sources.pop() if len(sources) == 1 else "mixed"
+def common(values: Iterable[str], others: str) -> str:
+    """Return the only one of some values, or else `others`."""
+    first, *rest = set(values)
+    return others if rest else first

@@ -2,6 +2,7 @@
 
 import argparse
 
+from conch.bench.speakers import markdown
 from conch.cli.arguments import number
 from conch.cli.bench import OPTION, URL, options_of, settings_of, write_report
 from lab.command import Command
@@ -27,7 +28,7 @@ def run_command(args: argparse.Namespace) -> int:
         write_report(args, streamed, live.markdown(streamed))
         return 0
     report = benchmark.run(settings)
-    write_report(args, report, benchmark.markdown(report))
+    write_report(args, report, markdown(report))
     return 0
 
 
@@ -42,8 +43,8 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 COMMAND = Command(
     run=run_command,
-    description="Make conversations of a split's utterances, send them with speakers=auto, and "
-    "compare the labels with who speaks.",
+    description="Make conversations of a split's utterances, and measure them as `conch bench "
+    "speakers` does: compare the labels of a server with who speaks.",
     epilog="""
 examples:
   python -m lab speakers --manifest speech/manifest.tsv
@@ -64,7 +65,6 @@ examples:
 --live {process,server}  label as the audio comes: in this process, or also streamed in real time to
                      a server
 --known              measure names of enrolled voices, of dev and train_extra, in place of labels
---peer               label the same conversations by Resemblyzer and spectralcluster too
 """
     + OPTION
     + URL,

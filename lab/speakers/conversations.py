@@ -16,7 +16,6 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from conch.bench.speakers import activity, edges_of
 from conch.component import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.wire.errors import BenchError
 from conch.wire.result import Turn
@@ -141,13 +140,6 @@ def conversation(
     recorded, rate = _through(mixed, level, condition, random)
     ordered = sorted(turns, key=lambda turn: turn.start)
     return Conversation(condition, recorded, rate, tuple(ordered), tuple(said))
-
-
-def overlap_share(turns: Sequence[Turn]) -> float:
-    """Return the share of the time with speech in which several speak."""
-    edges = edges_of(turns)
-    counts, lengths = activity(turns, edges).sum(axis=0), np.diff(edges)
-    return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))
 
 
 def _gap_s(random: np.random.Generator, overlaps: float | None) -> float:

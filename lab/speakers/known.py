@@ -24,7 +24,7 @@ from conch.wire.known_speakers import embedding_of
 from conch.wire.result import Transcript
 from lab.command import lab_header
 from lab.markdown import page, table_of
-from lab.served import answers
+from lab.served import answers, sample_of
 from lab.speakers.conversations import (
     CONDITIONS,
     Condition,
@@ -100,14 +100,16 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
         header = header.with_triton(triton_version(url))
         for condition in benchmark.conditions:
             random = np.random.default_rng([benchmark.seed, CONDITIONS.index(condition)])
-            enrolments = [spoken_through(item.enrolment, condition, random) for item in known]
+            enrolments = [
+                sample_of(*spoken_through(item.enrolment, condition, random)) for item in known
+            ]
             sounds = np.array(
                 [_sound(answer) for answer in answers(url, enrolments, OPTIONS, AT_ONCE)]
             )
             for seconds in QUERIES_S:
                 length = round(seconds * SAMPLE_RATE)
                 spoken_queries = [
-                    (item.name, spoken_through(query[:length], condition, random))
+                    (item.name, sample_of(*spoken_through(query[:length], condition, random)))
                     for item in people
                     for query in item.queries
                 ]

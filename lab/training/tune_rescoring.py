@@ -18,7 +18,7 @@ import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.samples import Choice
+from conch.bench.samples import Choice, load_samples
 from conch.cli.bench import settings_of
 from conch.cli.server import server_url
 from conch.families import decoders
@@ -28,7 +28,7 @@ from conch.wire.nbest import Weights
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from lab.arguments import script_parser
-from lab.served import answers, files
+from lab.served import answers
 
 FLAGS = """
 --decoder {attention,moonshine,wfst}=attention  whose lists to rescore
@@ -105,7 +105,7 @@ def decoded(
     """Return the lists of the utterances with all opinions."""
     runs = [{"decoder": decoder, **EVERYTHING, **UNWEIGHTED, **run} for run in RUNS[decoder]]
     beam = nbest or RecognitionOptions.parse(runs[0]).beam_size
-    sent = files([item.path for item in utterances])
+    sent = load_samples(utterances, "file")
     with server_url(url, runs) as server:
         by_run = [
             answers(server, sent, {**run, "beam_size": beam, "nbest": beam}, IN_FLIGHT)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import mannwhitneyu
 
-from conch.bench.samples import Choice
+from conch.bench.samples import Choice, load_samples
 from conch.cli.bench import settings_of
 from conch.cli.server import server_url
 from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, agreements, log_odds
@@ -24,7 +24,7 @@ from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Segment, Transcript
 from lab.alignment import equal_words
 from lab.arguments import script_parser
-from lab.served import answers, files
+from lab.served import answers
 
 FLAGS = """
 --decoder NAME=attention   whose words to judge
@@ -42,7 +42,7 @@ def main() -> None:
     parser.set_defaults(split="dev")
     args = parser.parse_args()
     utterances = [item for item in settings_of(Choice, args).utterances() if item.text]
-    sent = files([item.path for item in utterances])
+    sent = load_samples(utterances, "file")
     with server_url(args.url, [{"decoder": args.decoder, "accuracy": "best"}]) as url:
         for preset in args.accuracy.split(","):
             # The whole list, because the confidences come from it.

@@ -5,8 +5,7 @@ import pytest
 
 from conch.scoring.error_rates import WordErrors
 from conch.scoring.manifest import ManifestEntry
-from lab.alignment import DeletedWords, align, rates_by_source, reference_words
-from lab.parts import Part
+from lab.alignment import DeletedWords, Part, align, rates_by_source, reference_words
 
 SOURCE = Path("a.wav")
 FIRST = Part(SOURCE, "The cat sat on the mat.", 10.0, 13.0)  # half a second a word

@@ -9,7 +9,7 @@ from conch.bench.samples import Sample
 from conch.scoring.error_rates import ENGLISH_WORDS, Accuracy
 from conch.scoring.manifest import ManifestEntry
 from conch.wire.result import Hypothesis, Transcript
-from lab.alignment import DeletedWords
+from lab.alignment import DeletedWords, JoinedUtterance, Part
 from lab.baselines.faster_whisper import Options
 from lab.baselines.one_process import BaselineRun
 from lab.figures import (
@@ -21,7 +21,6 @@ from lab.figures import (
     judged_run,
     versus,
 )
-from lab.parts import JoinedUtterance, Part
 
 UTTERANCES = [
     ManifestEntry(Path("a.wav"), "the cat sat down", "dev", "read"),

@@ -15,7 +15,7 @@ RECORDING = Path(__file__).parents[1] / "data" / "kokoro_0_00788.ogg"
 def test_it_hears_what_is_said(name: str) -> None:
     pytest.importorskip("sherpa_onnx")
     answers: list[None] = []
-    job = Job(paths=(str(RECORDING),), options=options_of({}, name))
+    job = Job(paths=(str(RECORDING),), options=options_of({}, "en", name))
     run = measure(job, lambda: answers.append(None))
     (text,) = run.texts
     assert wer("But nobody, nobody here, nobody in America believes we're safe enough.", text) == 0

@@ -44,13 +44,8 @@ class RawCall:
         return [await answered(self._sent(target))]
 
     async def _sent(self, target: Target) -> Answer:
-        addresses = target.addresses
-        address = {"http": addresses.http, "grpc": addresses.grpc}.get(
-            self.port, addresses.gateway.rpartition("/")[2]
-        )
-        host, _, port = address.rpartition(":")
         try:
-            reader, writer = await asyncio.open_connection(host, int(port))
+            reader, writer = await asyncio.open_connection(*target.addresses.of(self.port))
         except ConnectionRefusedError:
             return Answer(LOST, f"nothing listens on {self.port}")
         try:
@@ -71,7 +66,6 @@ class RawCall:
 
 @st.composite
 def raw_calls(draw: st.DrawFn) -> RawCall:
-    """Return whole and cut lines, and mere bytes."""
     line = draw(mostly(st.sampled_from(LINES), st.binary(max_size=200)))
     cut = draw(st.one_of(st.just(len(line)), st.integers(0, len(line))))
     return RawCall(draw(st.sampled_from(["http", "grpc", "gateway"])), line[:cut])

@@ -27,6 +27,12 @@ class Addresses:
     gateway: str
     """URL of the gateway."""
 
+    def of(self, port: str) -> tuple[str, int]:
+        """Return host and port of `http`, `grpc`, `metrics` or `gateway`."""
+        address: str = getattr(self, port)
+        host, _, number = address.rpartition("//")[2].partition("/")[0].rpartition(":")
+        return host, int(number)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

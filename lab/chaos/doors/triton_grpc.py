@@ -86,7 +86,6 @@ def message(
 
 @st.composite
 def grpc_calls(draw: st.DrawFn) -> GrpcCall:
-    """Return single messages, and up to three down a stream."""
     is_streamed = draw(st.integers(0, 3)) == 0
     count = draw(st.integers(1, 3)) if is_streamed else 1
     # Triton 24.10 aborts if a refused message is followed, down one stream, by one for a model that

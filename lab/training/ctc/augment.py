@@ -114,13 +114,9 @@ def looped(waveform: FloatArray, length: int, rng: np.random.Generator) -> Float
 def drawn_masks(
     lens: Sequence[int], n_mels: int, config: AugmentConfig, rng: np.random.Generator
 ) -> tuple[BoolArray, BoolArray]:
-    """Return which mel bands and which frames of each utterance are hidden (SpecAugment).
+    """Return which mel bands `[B, n_mels]` and frames `[B, longest]` are hidden.
 
-    https://arxiv.org/abs/1904.08779
-
-    Returns:
-        bool `[B, n_mels]` and bool `[B, longest]`; a span hides a quarter of its
-        utterance at most.
+    SpecAugment (https://arxiv.org/abs/1904.08779); a span hides a quarter of its utterance at most.
     """
     bands = np.zeros((len(lens), n_mels), np.bool_)
     spans = np.zeros((len(lens), max(lens)), np.bool_)

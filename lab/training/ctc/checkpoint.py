@@ -33,7 +33,6 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return the content of a checkpoint, on the CPU."""
     content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return content
 

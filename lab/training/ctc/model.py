@@ -73,19 +73,12 @@ class CtcModel(nn.Module):
         left_frames: int = 0,
         offsets: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return log probabilities of whole utterances.
+        """Return log probabilities `[B, F / 2 / stack, units]` of utterances, and their lengths.
 
-        Args:
-            features: float32 `[B, F, n_mels]` of `streaming_log_mel`, F a multiple of 2 `stack`.
-            lens: int64 `[B]`: of F, how many frames are the utterance's.
-            chunk_frames: encoder frames of a chunk; 0 is full context.
-            left_frames: with chunks, the encoder frames before a chunk that it sees.
-            offsets: int64 `[B]`: the position of each utterance's first encoder frame; zeros if
-                left out.
-
-        Returns:
-            float32 `[B, F / 2 / stack, vocab_size]` and its lengths, int64 `[B]`. Padding changes
-            nothing in the frames before it.
+        `features` `[B, F, n_mels]` are those of `streaming_log_mel`, of which `lens` `[B]` frames
+        are the utterance's; F is a multiple of 2 `stack`. Chunks have `chunk_frames` encoder
+        frames, or full context with 0, and see `left_frames` before them. `offsets` `[B]` are the
+        positions of the first encoder frames. Padding changes nothing in the frames before it.
         """
         hidden, _ = self._convolved(
             F.pad(features.transpose(1, 2), (2, 0)), features.new_zeros(1, 1, 1)
@@ -105,14 +98,7 @@ class CtcModel(nn.Module):
 
         Equals `forward` with chunks of this length and `left_frames` of the cache's. With a whole
         utterance for a chunk and an empty cache of no left frames, it is full context.
-
-        Args:
-            features: float32 `[B, F, n_mels]`, F a multiple of 2 `stack`.
-            lens: int64 `[B]`: of F, how many frames are the stream's; less than F ends it.
-            cache: of the last step, or `empty_cache`.
-
-        Returns:
-            float32 `[B, F / 2 / stack, vocab_size]`, and the cache for the next step.
+        Shapes are those of `forward`; a stream of fewer `lens` than F ends.
         """
         mel = torch.cat([cache.mel, features], 1)
         hidden, conv = self._convolved(mel.transpose(1, 2), cache.conv.transpose(1, 2))
@@ -214,13 +200,9 @@ class EncoderLayer(nn.Module):
 
 
 def seen_frames(num_frames: int, lens: Tensor, chunk_frames: int, left_frames: int) -> Tensor:
-    """Return which frames each frame attends to, bool, broadcast to `[B, 1, T, T]`.
+    """Return which frames each of T frames attends to, bool, broadcast to `[B, 1, T, T]`.
 
-    Args:
-        num_frames: T.
-        lens: int64 `[B]`: of T, how many frames are the utterance's.
-        chunk_frames: frames of a chunk; 0 is full context.
-        left_frames: with chunks, the frames before a chunk that it sees.
+    Of them, `lens` `[B]` are the utterance's; 0 `chunk_frames` are full context.
     """
     steps = torch.arange(num_frames, device=lens.device)
     mask = (steps < lens[:, None])[:, None, None, :]  # [B, 1, 1, T]
@@ -233,13 +215,10 @@ def seen_frames(num_frames: int, lens: Tensor, chunk_frames: int, left_frames: i
 
 
 def periodic_positions(size: int, period: int = POSITIONS) -> Tensor:
-    """Return Whisper's sinusoids with a whole number of cycles in a period.
+    """Return Whisper's sines, then its cosines, `[period, size]`, in whole cycles.
 
     Whisper's heads attend by position (to the frame before, to the 20 before, …), by products of
     sinusoids; rounding their frequencies keeps this, across the end of the period too.
-
-    Returns:
-        float32 `[period, size]`: sines, then cosines.
     """
     half = size // 2
     slowing = math.log(10_000) / (half - 1)

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
+from conch.cli.bench import settings_of
 from conch.decoding.units import Characters, Units
 from conch.scoring.manifest import ManifestEntry
 from lab.arguments import script_parser
@@ -114,20 +115,12 @@ def train(args: argparse.Namespace) -> None:
         n_mels=model.config.n_mels,
     )
     dev = [item for path in args.manifest for item in utterances_of(path, ["dev"])]
-    config = TrainerConfig(
-        out=args.out,
-        seed=args.seed,
-        epochs=args.epochs,
-        minutes=args.minutes,
+    config = settings_of(
+        TrainerConfig,
+        args,
         peak_rate=args.rate,
-        output_rate=args.output_rate,
         output_only_steps=0 if args.init and not args.units else args.output_only_steps,
-        warm_up_steps=args.warm_up_steps,
         masks=AUGMENTATIONS[args.augment],
-        bf16=args.bf16,
-        workers=args.workers,
-        evaluate_minutes=args.evaluate_minutes,
-        checkpoint_minutes=args.checkpoint_minutes,
     )
     trainer = Trainer(model, units, batches, dev_of(dev), config, torch.device(args.device))
     if existing:

@@ -62,10 +62,8 @@ class Front(nn.Module):
     def forward(self, waveform: Tensor, waveform_shapes: Tensor) -> tuple[Tensor, ...]:
         """Return log_probs_lens, features, lens and caches.
 
-        Args:
-            waveform: float32 `[samples of all rows]`, 16 kHz, one row after the other.
-            waveform_shapes: int32 `[B, 1]`: the samples of each row, at least 1 in one of them;
-                after 41 s of a row positions repeat.
+        `waveform` `[samples of all rows]` has one row after the other, `waveform_shapes` int32
+        `[B, 1]` the samples of each.
         """
         samples = waveform_shapes[:, 0].long()
         frame = ENCODER_FRAME_SAMPLES * self.stack

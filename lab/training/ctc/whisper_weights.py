@@ -22,11 +22,8 @@ def read_weights(path: Path, prefix: str = "") -> dict[str, NDArray[np.float32]]
 
     The file is a version, the name and revision of the model's kind, then each tensor: its name,
     rank, dimensions, type and bytes (python/ctranslate2/specs/model_spec.py writes it). All
-    numbers are little-endian, and names end with a zero that their length counts.
-
-    Returns:
-        float32 arrays by name; those with int8 weights are multiplied out, small integers such as
-        `num_heads` are arrays of shape [].
+    numbers are little-endian, and names end with a zero that their length counts. int8 weights are
+    multiplied out, and small integers such as `num_heads` are arrays of shape [].
     """
     with path.open("rb") as file:
         version = _number(file, "I")

@@ -55,9 +55,8 @@ def vocabulary_of(
 def cased_forms(lines: Sequence[Sequence[PrintedWord]]) -> tuple[dict[str, str], set[str]]:
     """Return what the case of a word's first letter does not show.
 
-    Returns:
-        Forms with a capital inside that are the usual ones, as mcdonald to McDonald; and words
-        that usually are capitals alone. Shouted words are neither.
+    Forms with a capital inside that are the usual ones, as mcdonald to McDonald; and words that
+    usually are capitals alone. Shouted words are neither.
     """
     forms: dict[str, Counter[str]] = {}
     for line in lines:

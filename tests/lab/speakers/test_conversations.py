@@ -1,17 +1,19 @@
 """Conversations from made utterances."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from conch.bench.speakers import activity, edges_of, turns_of
 from conch.cli.demo import SPEECH
 from conch.wire.errors import BenchError
-from lab.speakers import conversations
+from lab.speakers import benchmark, conversations
+from lab.speakers.benchmark import SpeakersBenchmark
 from lab.speakers.conversations import (
     conversation,
-    overlap_share,
     read_sources,
     speech_spans,
 )
@@ -31,6 +33,13 @@ def sources(tmp_path_factory):
     lines.append("x.wav\t2.5\tdev\tverse\tunknown\tNobody.")
     (folder / "manifest.tsv").write_text("\n".join(lines))
     return read_sources(folder / "manifest.tsv", "dev")
+
+
+def overlap_share(turns):
+    """Return the share of the time with speech in which several speak."""
+    edges = edges_of(turns)
+    counts, lengths = activity(turns, edges).sum(axis=0), np.diff(edges)
+    return lengths[counts > 1].sum() / lengths[counts > 0].sum()
 
 
 @pytest.mark.parametrize("condition", ["clean", "noise", "telephone"])
@@ -69,3 +78,23 @@ def test_a_turn_has_the_short_pauses_of_its_utterance(monkeypatch):
 def test_too_few_speakers_are_told(sources):
     with pytest.raises(BenchError, match="4 speakers are asked for, and there are 3"):
         conversation(sources, 4, 20, "clean", [1])
+
+
+def test_conversations_are_files_with_their_turns(sources, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "read_sources", lambda manifest, split: sources)
+    conditions = ("clean", "telephone")
+    sizes = {"speakers": (2,), "conversations": 2, "seconds": 5}
+    settings = SpeakersBenchmark(manifest=Path("none"), conditions=conditions, **sizes)
+    paths = benchmark.written(settings, tmp_path)
+    assert [path.name for path in paths] == [
+        *("clean-2-1.wav", "clean-2-2.wav", "telephone-2-1.wav", "telephone-2-2.wav")
+    ]
+    first = settings.made(sources, "clean", 2)[0]
+    turns = turns_of(paths[0], None)
+    assert [turn.speaker for turn in turns] == [turn.speaker for turn in first.turns]
+    assert [turn.end for turn in turns] == pytest.approx(
+        [turn.end for turn in first.turns], abs=2e-3
+    )
+    recording = soundfile.info(paths[2])
+    assert (recording.samplerate, recording.subtype) == (8_000, "PCM_16")
+    assert recording.duration >= 5

@@ -1,4 +1,4 @@
-from lab.cpu import share_of
+from lab.served import share_of
 
 
 def test_a_share_is_of_all_that_was_used() -> None:
