@@ -24,6 +24,10 @@ READY = FittedVoice(
 )
 
 
+def voices(*arguments: str, at: str = "") -> int:
+    return main(["voices", *arguments, *(["--url", at] if at else [])])
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -53,7 +57,7 @@ def test_a_voice_is_fitted_and_shown(gateway, files, capsys, monkeypatch) -> Non
         return replace(READY, warnings=("2.wav: it is dull",))
 
     monkeypatch.setattr(server, "fitted_voice", at_once)
-    assert main(["voices", "fit", "Ann", *files, "--minutes", "7", "--url", running.url]) == 0
+    assert voices("fit", "Ann", *files, "--minutes", "7", at=running.url) == 0
     ((name, sent, minutes, consent),) = server.asked
     assert (name, [title for title, _ in sent], minutes, consent) == (
         *("Ann", ["0.wav", "1.wav", "2.wav"], 7, None),
@@ -71,7 +75,7 @@ def test_a_voice_that_fails_says_why(gateway, files, capsys, monkeypatch) -> Non
         return replace(READY, status="failed", error="a component is away")
 
     monkeypatch.setattr(server, "fitted_voice", failed)
-    assert main(["voices", "fit", "Ann", *files, "--url", running.url]) == 1
+    assert voices("fit", "Ann", *files, at=running.url) == 1
     assert "the voice Ann could not be fitted: a component is away" in capsys.readouterr().err
 
 
@@ -82,18 +86,18 @@ def test_ctrl_c_ends_the_work_and_keeps_the_voice(gateway, files, capsys, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr("conch.cli.fit.time.sleep", interrupted)
-    assert main(["voices", "fit", "Ann", *files, "--url", running.url]) == 0
+    assert voices("fit", "Ann", *files, at=running.url) == 0
     assert "ending the work" in capsys.readouterr().err
 
 
 def test_stop_and_remove(gateway, files, capsys) -> None:
     running, server = gateway
     server.voices["Ann"] = replace(READY, status="fitting")
-    assert main(["voices", "stop", "Ann", "--url", running.url]) == 0
+    assert voices("stop", "Ann", at=running.url) == 0
     assert server.voices["Ann"].status == "ready"
-    assert main(["voices", "remove", "Ann", "--url", running.url]) == 0
+    assert voices("remove", "Ann", at=running.url) == 0
     assert server.voices == {}
-    assert main(["voices", "remove", "Ann", "--url", running.url]) == 1
+    assert voices("remove", "Ann", at=running.url) == 1
     assert "there is no fitted voice 'Ann'" in capsys.readouterr().err
 
 
@@ -103,9 +107,9 @@ def test_a_voice_of_this_machine_is_listed_and_removed(home: Path, capsys) -> No
     assert main(["voices"]) == 0
     listed = capsys.readouterr().out.splitlines()[0]
     assert listed == "Ann          fitted similarity 0.57 (was 0.14), WER 1.3 %"
-    assert main(["voices", "remove", "Ann"]) == 0
+    assert voices("remove", "Ann") == 0
     assert not file_of("Ann").exists()
-    assert main(["voices", "remove", "Ann"]) == 1
+    assert voices("remove", "Ann") == 1
     assert "Ann is no fitted voice; there are: none" in capsys.readouterr().err
 
 
