@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from own_gateway import OwnGateway, own_gateway
-from plain_voices import PlainServer, PlainServers
+from own_gateway import OwnGateway
+from plain_voices import PlainServer, voice_gateway
 
 from conch.cli import main
 from conch.cli.fit import lines_of, summary
@@ -44,10 +44,8 @@ def files(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def gateway() -> Iterator[tuple[OwnGateway, PlainServer]]:
-    servers = PlainServers()
-    with own_gateway() as running:
-        running.gateway.servers = servers  # type: ignore[assignment]
-        yield running, servers.server
+    with voice_gateway() as running:
+        yield running
 
 
 def test_a_voice_is_fitted_and_shown(gateway, files, capsys, monkeypatch) -> None:
