@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from live_answers import ROLLING, answer, segment, spoken, words
@@ -9,10 +10,12 @@ from conch.cli.captions import NEWEST, TENTATIVE, Caption, Captions, Line, OpenL
 from conch.wire import subtitles
 from conch.wire.result import OpenUtterance
 
+two_pass = partial(answer, rolling=ROLLING)
+
 
 def test_the_open_utterance_has_three_parts() -> None:
     said = spoken("Good", "day to", "yu al")
-    one = answer("Good day to yu al", stable="Good", utterance=said, rolling=ROLLING)
+    one = two_pass("Good day to yu al", stable="Good", utterance=said)
     assert Captions(has_second_pass=True).after(one) == Caption(
         (), (Line("Good", "day to", "yu al"),)
     )
@@ -25,53 +28,43 @@ def captions() -> Captions:
 
 def test_silence_shows_nothing(captions: Captions) -> None:
     assert captions.after(answer("")) == Caption((), ())
-    assert captions.after(answer("", utterance=spoken(""), rolling=ROLLING)) == Caption((), ())
+    assert captions.after(two_pass("", utterance=spoken(""))) == Caption((), ())
 
 
 def test_an_utterance_stays_until_its_second_pass_while_the_next_one_is_spoken(
     captions: Captions,
 ) -> None:
     first = segment("Good day two", 0)
-    ended = captions.after(answer("Good day two", first, stable="Good day", rolling=ROLLING))
+    ended = captions.after(two_pass("Good day two", first, stable="Good day"))
     assert ended == Caption((), (Line("Good day", "two"),))
     said = spoken("", "", "how are")
-    both = captions.after(
-        answer("Good day two how are", stable="Good day", utterance=said, rolling=ROLLING)
-    )
+    both = captions.after(two_pass("Good day two how are", stable="Good day", utterance=said))
     assert both == Caption((), (Line("Good day", "two"), Line(newest="how are")))
     done = segment("Good day to you.", 0, passes=2)
     stable = "Good day to you."
-    last = captions.after(
-        answer(f"{stable} how are", done, stable=stable, utterance=said, rolling=ROLLING)
-    )
+    last = captions.after(two_pass(f"{stable} how are", done, stable=stable, utterance=said))
     assert last == Caption((stable,), (Line(newest="how are"),))
-    same = captions.after(
-        answer(f"{stable} how are", stable=stable, utterance=said, rolling=ROLLING)
-    )
+    same = captions.after(two_pass(f"{stable} how are", stable=stable, utterance=said))
     assert same == Caption((), (Line(newest="how are"),))
 
 
 def test_utterances_become_final_in_order(captions: Captions) -> None:
-    captions.after(answer("one two", segment("one", 0), segment("two", 1), rolling=ROLLING))
-    early = captions.after(answer("one Two.", segment("Two.", 1, passes=2), rolling=ROLLING))
+    captions.after(two_pass("one two", segment("one", 0), segment("two", 1)))
+    early = captions.after(two_pass("one Two.", segment("Two.", 1, passes=2)))
     assert early == Caption((), (Line(tentative="one"), Line(tentative="Two.")))
     late = captions.after(
-        answer("one Two.", segment("one", 0, error="no time"), stable="one Two.", rolling=ROLLING)
+        two_pass("one Two.", segment("one", 0, error="no time"), stable="one Two.")
     )
     assert late == Caption(("one", "Two."), ())
 
 
 def test_an_utterance_without_text_is_no_line_and_may_still_get_one(captions: Captions) -> None:
-    assert captions.after(answer("", segment("", 0), rolling=ROLLING)) == Caption((), ())
-    assert captions.after(answer("two", segment("two", 1), rolling=ROLLING)).open == (
-        Line(tentative="two"),
-    )
+    assert captions.after(two_pass("", segment("", 0))) == Caption((), ())
+    assert captions.after(two_pass("two", segment("two", 1))).open == (Line(tentative="two"),)
     one, two = segment("One.", 0, passes=2), segment("Two.", 1, passes=2)
-    result = captions.after(answer("One. Two.", one, two, stable="One. Two.", rolling=ROLLING))
+    result = captions.after(two_pass("One. Two.", one, two, stable="One. Two."))
     assert result == Caption(("One.", "Two."), ())
-    assert captions.after(answer("One. Two.", segment("", 2, passes=2), rolling=ROLLING)) == (
-        Caption((), ())
-    )
+    assert captions.after(two_pass("One. Two.", segment("", 2, passes=2))) == (Caption((), ()))
 
 
 def test_one_pass_is_final_when_the_utterance_ends() -> None:
@@ -95,18 +88,14 @@ def test_one_pass_is_final_when_the_utterance_ends() -> None:
 @pytest.mark.parametrize("repeated", ["", "Long ago. "])
 def test_an_answer_may_repeat_what_is_final_or_not(captions: Captions, repeated: str) -> None:
     long_ago = segment("Long ago.", 0, passes=2)
-    captions.after(answer("Long ago.", long_ago, stable="Long ago.", rolling=ROLLING))
+    captions.after(two_pass("Long ago.", long_ago, stable="Long ago."))
     said = spoken("three")
-    told = answer(
-        f"{repeated}one two three",
-        segment("one two", 1),
-        stable=f"{repeated}one",
-        utterance=said,
-        rolling=ROLLING,
+    told = two_pass(
+        f"{repeated}one two three", segment("one two", 1), stable=f"{repeated}one", utterance=said
     )
     assert captions.after(told) == Caption((), (Line("one", "two"), Line("three")))
     done = segment("One, two.", 1, passes=2)
-    told = answer("One, two. three", done, stable="One, two.", utterance=said, rolling=ROLLING)
+    told = two_pass("One, two. three", done, stable="One, two.", utterance=said)
     assert captions.after(told) == Caption(("One, two.",), (Line("three"),))
 
 
@@ -118,8 +107,8 @@ def test_one_pass_of_a_server_without_whisper_where_two_are_expected(captions: C
 
 
 def test_the_last_answer_makes_all_final(captions: Captions) -> None:
-    captions.after(answer("good day", segment("good day", 0), rolling=ROLLING))
-    last = answer("good day", segment("good day", 0), rolling=ROLLING, is_final=True)
+    captions.after(two_pass("good day", segment("good day", 0)))
+    last = two_pass("good day", segment("good day", 0), is_final=True)
     assert captions.after(last) == Caption(("good day",), ())
     assert captions.after(last) == Caption((), ())
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from own_gateway import OwnGateway, own_gateway
-from plain_voices import PlainServer, PlainServers
+from own_gateway import OwnGateway
+from plain_voices import PlainServer, voice_gateway
 
 from conch.cli import main
 from conch.cli.fit import lines_of, summary
@@ -22,6 +22,10 @@ READY = FittedVoice(
     wer=1.3,
     curve=((0, 0.139), (20, 0.571)),
 )
+
+
+def voices(*arguments: str, at: str = "") -> int:
+    return main(["voices", *arguments, *(["--url", at] if at else [])])
 
 
 @pytest.fixture
@@ -40,10 +44,8 @@ def files(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def gateway() -> Iterator[tuple[OwnGateway, PlainServer]]:
-    servers = PlainServers()
-    with own_gateway() as running:
-        running.gateway.servers = servers  # type: ignore[assignment]
-        yield running, servers.server
+    with voice_gateway() as running:
+        yield running
 
 
 def test_a_voice_is_fitted_and_shown(gateway, files, capsys, monkeypatch) -> None:
@@ -53,7 +55,7 @@ def test_a_voice_is_fitted_and_shown(gateway, files, capsys, monkeypatch) -> Non
         return replace(READY, warnings=("2.wav: it is dull",))
 
     monkeypatch.setattr(server, "fitted_voice", at_once)
-    assert main(["voices", "fit", "Ann", *files, "--minutes", "7", "--url", running.url]) == 0
+    assert voices("fit", "Ann", *files, "--minutes", "7", at=running.url) == 0
     ((name, sent, minutes, consent),) = server.asked
     assert (name, [title for title, _ in sent], minutes, consent) == (
         *("Ann", ["0.wav", "1.wav", "2.wav"], 7, None),
@@ -71,7 +73,7 @@ def test_a_voice_that_fails_says_why(gateway, files, capsys, monkeypatch) -> Non
         return replace(READY, status="failed", error="a component is away")
 
     monkeypatch.setattr(server, "fitted_voice", failed)
-    assert main(["voices", "fit", "Ann", *files, "--url", running.url]) == 1
+    assert voices("fit", "Ann", *files, at=running.url) == 1
     assert "the voice Ann could not be fitted: a component is away" in capsys.readouterr().err
 
 
@@ -82,18 +84,18 @@ def test_ctrl_c_ends_the_work_and_keeps_the_voice(gateway, files, capsys, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr("conch.cli.fit.time.sleep", interrupted)
-    assert main(["voices", "fit", "Ann", *files, "--url", running.url]) == 0
+    assert voices("fit", "Ann", *files, at=running.url) == 0
     assert "ending the work" in capsys.readouterr().err
 
 
 def test_stop_and_remove(gateway, files, capsys) -> None:
     running, server = gateway
     server.voices["Ann"] = replace(READY, status="fitting")
-    assert main(["voices", "stop", "Ann", "--url", running.url]) == 0
+    assert voices("stop", "Ann", at=running.url) == 0
     assert server.voices["Ann"].status == "ready"
-    assert main(["voices", "remove", "Ann", "--url", running.url]) == 0
+    assert voices("remove", "Ann", at=running.url) == 0
     assert server.voices == {}
-    assert main(["voices", "remove", "Ann", "--url", running.url]) == 1
+    assert voices("remove", "Ann", at=running.url) == 1
     assert "there is no fitted voice 'Ann'" in capsys.readouterr().err
 
 
@@ -103,9 +105,9 @@ def test_a_voice_of_this_machine_is_listed_and_removed(home: Path, capsys) -> No
     assert main(["voices"]) == 0
     listed = capsys.readouterr().out.splitlines()[0]
     assert listed == "Ann          fitted similarity 0.57 (was 0.14), WER 1.3 %"
-    assert main(["voices", "remove", "Ann"]) == 0
+    assert voices("remove", "Ann") == 0
     assert not file_of("Ann").exists()
-    assert main(["voices", "remove", "Ann"]) == 1
+    assert voices("remove", "Ann") == 1
     assert "Ann is no fitted voice; there are: none" in capsys.readouterr().err
 
 

@@ -1,6 +1,7 @@
 import io
 import signal
 from contextlib import closing
+from functools import partial
 
 import pytest
 from live_answers import ROLLING, answer, segment, spoken
@@ -14,35 +15,24 @@ from conch.wire.result import Transcript
 
 TWO_PASS = RecognitionOptions.parse({"mode": "two_pass"}, live=True)
 
+two_pass = partial(answer, rolling=ROLLING)
 ANSWERS = (
-    answer("", rolling=ROLLING),
-    answer("good day", utterance=spoken("", "", "good day"), rolling=ROLLING),
-    answer(
-        "Good day to yu",
-        stable="Good",
-        utterance=spoken("Good", "day to", "yu"),
-        rolling=ROLLING,
-    ),
-    answer("Good day to yu", segment("Good day to yu", 0), stable="Good", rolling=ROLLING),
-    answer(
-        "Good day to yu how",
-        stable="Good",
-        utterance=spoken("", "", "how"),
-        rolling=ROLLING,
-    ),
-    answer(
+    two_pass(""),
+    two_pass("good day", utterance=spoken("", "", "good day")),
+    two_pass("Good day to yu", stable="Good", utterance=spoken("Good", "day to", "yu")),
+    two_pass("Good day to yu", segment("Good day to yu", 0), stable="Good"),
+    two_pass("Good day to yu how", stable="Good", utterance=spoken("", "", "how")),
+    two_pass(
         "Good day to you. how",
         segment("Good day to you.", 0, passes=2),
         stable="Good day to you.",
         utterance=spoken("", "", "how"),
-        rolling=ROLLING,
     ),
-    answer(
+    two_pass(
         "Good day to you. How?",
         segment("Good day to you.", 0, passes=2),
         segment("How?", 1, passes=2),
         stable="Good day to you. How?",
-        rolling=ROLLING,
         is_final=True,
     ),
 )

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from plain_gateway import PlainGateway
+from plain_grpc import grpc_server
 
 from conch.client import AsyncClient, Client
 from conch.client.endpoint import KEY_VARIABLE, Address, Endpoint, request_headers
@@ -33,12 +33,8 @@ class Metadata(grpc.GenericRpcHandler):  # type: ignore[misc]
 @pytest.fixture
 def metadata() -> Iterator[tuple[str, Metadata]]:
     handler = Metadata()
-    with ThreadPoolExecutor(2) as pool:
-        server = grpc.server(pool, handlers=[handler])
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        yield f"grpc://127.0.0.1:{port}", handler
-        server.stop(None).wait()
+    with grpc_server(handler) as url:
+        yield url, handler
 
 
 def ask(url: str) -> None:

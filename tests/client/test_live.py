@@ -57,18 +57,6 @@ def test_the_last_answer_has_all_utterances_by_their_latest_pass() -> None:
     assert (last.duration, last.is_final) == (1.0, True)
 
 
-async def test_it_has_them_with_asyncio_too() -> None:
-    results = iter(ANSWERS)
-
-    async def infer(request: Any) -> Any:
-        return next(results)
-
-    stream = AsyncLiveStream(infer, **SETTINGS, options={})
-    for _ in ANSWERS[:-1]:
-        await stream.send(CHUNK)
-    assert (await stream.finish()).text == "One. Two. three"
-
-
 def test_it_has_the_best_texts_of_all_utterances() -> None:
     item = segment("one", 0)
     other = replace(item.nbest[0], text="won", score=-1.0)

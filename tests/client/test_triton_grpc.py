@@ -1,11 +1,11 @@
 """Proxies of the environment: none within this machine, and one that fails is named."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import pytest
+from plain_grpc import grpc_server
 from tritonclient.grpc import service_pb2
 
 from conch.bench.servers import triton_version
@@ -31,12 +31,8 @@ class Ready(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 @pytest.fixture(params=["127.0.0.1", "[::1]"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with ThreadPoolExecutor(2) as pool:
-        server = grpc.server(pool, handlers=[Ready()])
-        port = server.add_insecure_port(f"{request.param}:0")
-        server.start()
-        yield f"grpc://{request.param}:{port}"
-        server.stop(None).wait()
+    with grpc_server(Ready(), request.param) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 import soxr
 from axe import serious_problems
-from browsers import RATE, chromium, faults_of, has_focus
+from browsers import RATE, chromium, faults_of, has_focus, saved
 from gateways import Gateway
 from playwright.sync_api import Browser, Page, Route
 from programs import required
@@ -101,9 +101,7 @@ def test_a_file_is_dropped(browser, gateway, talk, tmp_path):
         last.press("Home")
         assert has_focus(words.first)
         for form in ("txt", "srt", "vtt", "json"):
-            with page.expect_download() as downloading:
-                page.get_by_role("button", name=form).click()
-            content = downloading.value.path().read_text()
+            content = saved(page, form)
             said = json.loads(content)["text"] if form == "json" else content
             assert text in " ".join(said.split()) or form in ("srt", "vtt")
             assert text.split()[-1] in said

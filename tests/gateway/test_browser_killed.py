@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browsers import RATE, chromium
+from browsers import RATE, chromium, saved
 from gateways import Gateway, serving_gateway
 from joined_text import assert_joined, words_of
 from killing import kill_server
@@ -117,12 +117,6 @@ def firm_lines(page: Page) -> list[str]:
     return page.locator(".utterances .firm").all_inner_texts()
 
 
-def downloaded(page: Page) -> Any:
-    with page.expect_download() as downloading:
-        page.locator("#live-panel").get_by_role("button", name="json").click()
-    return json.loads(downloading.value.path().read_text())
-
-
 def test_the_page_goes_on_at_another_server(servers, spoken, tmp_path):
     whole = transcript_at_once(servers[0], spoken)
     with (
@@ -145,7 +139,7 @@ def test_the_page_goes_on_at_another_server(servers, spoken, tmp_path):
         statuses = page.evaluate("window.statuses")
         assert statuses[-1] == "Ended."
         assert [text for text in statuses if text.startswith("The connection is lost")]
-        lines, result = firm_lines(page), downloaded(page)
+        lines, result = firm_lines(page), json.loads(saved(page.locator("#live-panel"), "json"))
     assert len(words_of(" ".join(before))) < len(words_of(whole.text)) - LEAST_LEFT
     assert_joined(" ".join(lines), whole.text, most_changed=1)
     assert lines[0] == before[0]

@@ -36,8 +36,8 @@ def request_of(**fields: Any) -> Any:
     return parse(values, {})
 
 
-def answered(**fields: Any) -> Any:
-    return json.loads(file_answer.body(TRANSCRIPT, request_of(**fields)))
+def answered(said: Transcript = TRANSCRIPT, **fields: Any) -> Any:
+    return json.loads(file_answer.body(said, request_of(**fields)))
 
 
 def test_json_has_the_text_and_what_it_cost() -> None:
@@ -78,8 +78,7 @@ def test_verbose_json_has_every_key_of_a_segment_and_numbers_for_times() -> None
 
 def test_a_log_probability_is_for_each_character_where_there_are_no_spaces() -> None:
     segment = Segment(0.0, 2.0, (Hypothesis("今天天气很好。", -1.2, -1.2),))
-    chinese = replace(TRANSCRIPT, segments=(segment,))
-    body = json.loads(file_answer.body(chinese, request_of(response_format="verbose_json")))
+    body = answered(replace(TRANSCRIPT, segments=(segment,)), response_format="verbose_json")
     assert body["segments"][0]["avg_logprob"] == pytest.approx(-0.2)
 
 
@@ -92,9 +91,8 @@ def test_a_log_probability_is_for_each_character_where_there_are_no_spaces() -> 
     ],
 )
 def test_verbose_json_tells_the_language_of_the_answer(told, options, task, language) -> None:
-    transcript = replace(TRANSCRIPT, language=told)
-    fields: Any = {"response_format": "verbose_json", **options}
-    result = json.loads(file_answer.body(transcript, request_of(**fields)))
+    said = replace(TRANSCRIPT, language=told)
+    result = answered(said, response_format="verbose_json", **options)
     assert (result["task"], result["language"]) == (task, language)
 
 
@@ -123,11 +121,10 @@ CUT_OFF = "the file is cut off: 2.0 of the 4.2 s that its header says\u2026"
 @pytest.mark.parametrize("format", ["json", "verbose_json", "conch"])
 def test_a_body_has_the_warnings_about_the_request_and_the_file(format: str) -> None:
     said = replace(TRANSCRIPT, warnings=(CUT_OFF,))
-    wrong = request_of(response_format=format, beem_size="4")
-    (about_the_form,) = wrong.warnings
-    assert json.loads(file_answer.body(said, wrong))["warnings"] == [about_the_form, CUT_OFF]
-    without = json.loads(file_answer.body(TRANSCRIPT, request_of(response_format=format)))
-    assert not without.get("warnings")
+    wrong = {"response_format": format, "beem_size": "4"}
+    (about_the_form,) = request_of(**wrong).warnings
+    assert answered(said, **wrong)["warnings"] == [about_the_form, CUT_OFF]
+    assert not answered(response_format=format).get("warnings")
 
 
 @pytest.mark.parametrize("format", ["json", "conch"])
@@ -166,7 +163,7 @@ def test_segments_of_a_script_without_spaces_begin_without_one() -> None:
     texts = ("你好。", "今天好。", "Fine,", "thanks.")
     segments = tuple(Segment(0.0, 1.0, (Hypothesis(text, -1.0, -1.0),)) for text in texts)
     said = replace(TRANSCRIPT, segments=segments)
-    result = file_answer.verbose(said, request_of(response_format="verbose_json"))["segments"]
+    result = answered(said, response_format="verbose_json")["segments"]
     assert [item["text"] for item in result] == ["你好。", "今天好。", "Fine,", " thanks."]
 
 

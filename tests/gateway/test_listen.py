@@ -213,30 +213,6 @@ async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url
     assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
 
 
-async def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url, recordings):
-    # From a pause to the end of the last word.
-    spoken = recordings[0].waveform()[round(1.65 * RATE) : round(3.95 * RATE)]
-    finals: list[dict] = []
-    async with listening_to(gateway_url, "encoding=pcm16&endpoint_silence_ms=500") as socket:
-        for silence_s in (0, 0.6):
-            silence = np.zeros(round(silence_s * RATE), np.float32)
-            await socket.send(pcm16(np.concatenate([spoken, silence])))
-            num_finals = len(finals)
-            while len(finals) == num_finals:
-                message = await socket.message()
-                if message["type"] == "segment" and message["final"]:
-                    finals.append(message)
-        await socket.say("close")
-        first, second = finals + of_type(await socket.rest(), "segment")
-    length_s = len(spoken) / RATE
-    for segment, start_s in ((first, 0.0), (second, length_s)):
-        assert segment["endpoint"] == "silence"
-        assert "safe enough" in segment["text"]
-        assert start_s - 0.04 <= segment["start"] < start_s + 1
-        assert start_s + 2 < segment["end"]
-    assert first["end"] <= length_s
-
-
 async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
     recording = recordings[4]
     silence = bytes(2 * RATE)
@@ -254,14 +230,6 @@ async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings)
     assert final["start"] == pytest.approx(600, abs=1.0)
     assert wer(recording.text, final["text"]) < 0.3
     assert messages[-1]["text"] == final["text"]
-
-
-async def test_no_text_comes_from_noise(gateway_url):
-    random = np.random.default_rng(5)
-    noise = pcm16(0.01 * random.standard_normal(20 * RATE).astype(np.float32).clip(-1, 1))
-    messages = await messages_of(gateway_url, cut(noise, 3, 50_000), "encoding=pcm16")
-    assert messages[-1]["text"] == ""
-    assert [item["text"] for item in of_type(messages, "segment") if item["text"]] == []
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
@@ -302,19 +270,6 @@ async def test_a_recording_that_comes_at_once_is_heard_at_the_pace_of_the_server
             *_, last = await socket.rest()
     assert socket.code == 1000
     assert wer(" ".join(item.text for item in some), last["text"]) < 0.3
-
-
-async def test_draining_gives_the_last_text(grpc_url, recordings):
-    recording = recordings[4]
-    with own_gateway(grpc_url) as running:
-        async with listening_to(running.url, "encoding=pcm16") as socket:
-            reading = asyncio.create_task(socket.rest())
-            await socket.send(pcm16(recording.waveform()))
-            await asyncio.sleep(0.5)
-            running.drain()
-            messages = await reading
-    assert messages[-1]["type"] == "end" and wer(recording.text, messages[-1]["text"]) < 0.3
-    assert socket.code == 1001
 
 
 async def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, samples):

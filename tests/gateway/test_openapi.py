@@ -61,6 +61,12 @@ PAGES = {"/", "/docs", "/favicon.ico", "/page/{name}"}
 """What people look at; the document tells of the API."""
 
 
+def parameters(path: str) -> dict[str, dict[str, Any]]:
+    """Return the schemas of a query's fields."""
+    asked = DOCUMENT["paths"][path]["get"]["parameters"]
+    return {item["name"]: item["schema"] for item in asked}
+
+
 def checker(schema: dict[str, Any]) -> Draft202012Validator:
     """Return what checks JSON by a schema of the document, and allows no other keys."""
     strict = json.loads(json.dumps(DOCUMENT["components"]["schemas"]))
@@ -123,27 +129,17 @@ def test_an_option_is_a_field_of_the_form_with_its_default_and_range(name: str) 
 
 
 def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
-    listen = {item["name"] for item in DOCUMENT["paths"]["/v1/conch/listen"]["get"]["parameters"]}
+    schemas = parameters("/v1/conch/listen")
     of_recordings = {"channels", "coverage", "speaker_embeddings"}
-    assert set(OPTIONS) - listen == of_recordings
-    assert listen - set(OPTIONS) == set(OWN)
-
-
-def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
-    schemas = {
-        item["name"]: item["schema"]
-        for item in DOCUMENT["paths"]["/v1/conch/listen"]["get"]["parameters"]
-    }
+    assert OPTIONS.keys() - schemas.keys() == of_recordings
+    assert schemas.keys() - OPTIONS.keys() == set(OWN)
     assert schemas["encoding"]["enum"] == list(ENCODINGS)
     assert schemas["told_s"]["maximum"] == MAX_SENT_BEFORE_S
     assert schemas["model"]["default"] == FORM["properties"]["model"]["default"] == DEFAULT_MODEL
 
 
 def test_a_text_in_pieces_takes_every_option_and_format() -> None:
-    schemas = {
-        item["name"]: item["schema"]
-        for item in DOCUMENT["paths"][SPEAK.address]["get"]["parameters"]
-    }
+    schemas = parameters(SPEAK.address)
     assert set(schemas) == {"model", "format", *voicing.OPTIONS}
     assert schemas["format"]["enum"] == list(voicing.FORMATS)
 
@@ -206,12 +202,11 @@ DIARIZED = parse({"response_format": ("diarized_json",)}, {})
 def test_the_bodies_are_those_of_their_schemas() -> None:
     both = ("word", "segment")
     verbose = parse({"response_format": ("verbose_json",), "timestamp_granularities[]": both}, {})
-    named("VerboseTranscription").validate(json.loads(body(transcript(), verbose)))
     plain = parse({"include[]": ("logprobs",)}, {})
-    named("Transcription").validate(json.loads(body(transcript(), plain)))
     warned = replace(transcript(), warnings=("the file breaks off after 1.0 s",))
-    named("VerboseTranscription").validate(json.loads(body(warned, verbose)))
-    named("Transcription").validate(json.loads(body(warned, plain)))
+    for said in (transcript(), warned):
+        named("VerboseTranscription").validate(json.loads(body(said, verbose)))
+        named("Transcription").validate(json.loads(body(said, plain)))
     named("TextDone").validate(Deltas(plain).of_whole(warned))
     named("DiarizedTranscription").validate(json.loads(body(transcript(), DIARIZED)))
     turns = with_turns(transcript(), [Turn("Ann", 0.5, 2.0)])
@@ -249,10 +244,11 @@ def as_json(item: Any) -> Any:
 
 def test_models_and_options_are_those_of_their_schemas() -> None:
     named("Model").validate(model_object("conch"))
+    option, component = named("Option"), named("Component")
     for item in OPTIONS.values():
-        named("Option").validate(as_json(described(item)))
-    for component in components_for(RecognitionOptions()):
-        named("Component").validate(as_json(component))
+        option.validate(as_json(described(item)))
+    for needed in components_for(RecognitionOptions()):
+        component.validate(as_json(needed))
 
 
 def test_a_request_for_a_format_is_that_of_its_schema() -> None:
@@ -260,17 +256,14 @@ def test_a_request_for_a_format_is_that_of_its_schema() -> None:
     request = {"transcript": said, "format": "srt"}
     # It ignores further keys of a transcript, and no others.
     schema = {"$ref": "#/components/schemas/FormatRequest", "components": DOCUMENT["components"]}
-    changes: tuple[dict[str, Any], ...]
-    changes = ({}, {"format": "docx"}, {"transcript": {}}, {"wrong": 1})
-    for wrong in changes:
-        sent = {**request, **wrong}
-        is_right = Draft202012Validator(schema).is_valid(sent)
-        assert is_right == (not wrong)
-        if is_right:
-            read(json.dumps(sent).encode())
-        else:
-            with pytest.raises(ApiError):
-                read(json.dumps(sent).encode())
+    validator = Draft202012Validator(schema)
+    validator.validate(request)
+    read(json.dumps(request).encode())
+    wrong: tuple[dict[str, Any], ...] = ({"format": "docx"}, {"transcript": {}}, {"wrong": 1})
+    for change in wrong:
+        assert not validator.is_valid({**request, **change})
+        with pytest.raises(ApiError):
+            read(json.dumps({**request, **change}).encode())
 
 
 def documented_errors(table: str) -> dict[int, tuple[str, tuple[str, ...]]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from axe import serious_problems
+from browsers import saved
 from playwright.sync_api import Browser, Dialog, Locator, Page, Route, expect
 
 TRANSCRIPTIONS = "**/v1/audio/transcriptions"
@@ -122,12 +123,6 @@ def texts(page: Page) -> list[str]:
     """Return the words of each paragraph."""
     paragraphs = page.locator("#file-panel .segment").all()
     return [" ".join(one.locator(".word:visible").all_inner_texts()) for one in paragraphs]
-
-
-def saved(page: Page, ending: str) -> str:
-    with page.expect_download() as downloading:
-        page.get_by_role("button", name=ending, exact=True).click()
-    return downloading.value.path().read_text()
 
 
 def asked(page: Page, act: Callable[[], None], *, is_accepted: bool) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import has_focus
+from browsers import has_focus, saved
 from playwright.sync_api import (
     Browser,
     Dialog,
@@ -102,9 +102,7 @@ def test_another_session_goes_on_after_the_first(page: Page) -> None:
         wait_for(page, "Ended.")
         assert has_focus(page.locator(".utterances"))
     assert page.locator(".utterances .firm").all_inner_texts() == ["First.", "Second."]
-    with page.expect_download() as downloading:
-        page.get_by_role("button", name="json").click()
-    segments = json.loads(downloading.value.path().read_text())["segments"]
+    segments = json.loads(saved(page, "json"))["segments"]
     assert [(one["index"], one["text"]) for one in segments] == [(0, "First."), (1, "Second.")]
     assert segments[1]["start"] >= segments[0]["end"]
 
@@ -299,9 +297,7 @@ def test_a_speaker_gets_a_name_in_the_text_and_in_what_is_saved(page: Page) -> N
     colours = names.evaluate_all("(all) => all.map((one) => getComputedStyle(one).color)")
     assert colours[0] == colours[2] != colours[1]
     for ending, text in {"txt": "Ann <a>: Two\n", "vtt": "<v Ann &lt;a&gt;>Two"}.items():
-        with page.expect_download() as downloading:
-            page.get_by_role("button", name=ending, exact=True).click()
-        assert text in downloading.value.path().read_text()
+        assert text in saved(page, ending)
 
 
 def test_live_speakers_have_colours_and_keep_their_names(page: Page) -> None:
@@ -343,9 +339,7 @@ def test_live_speakers_have_colours_and_keep_their_names(page: Page) -> None:
     page.get_by_label("Name of speaker C").wait_for()
     assert has_focus(page.get_by_label("Name of speaker A"))
     assert line.inner_text() == "Ann One two B three C four."
-    with page.expect_download() as downloading:
-        page.get_by_role("button", name="txt").click()
-    assert downloading.value.path().read_text() == "Ann: One two\nB: three\nC: four.\n"
+    assert saved(page, "txt") == "Ann: One two\nB: three\nC: four.\n"
     # The end says who it was.
     turns = [{"speaker": "A", "start": 1.0, "end": 2.1}]
     tell(socket, {**END, "relabelled": turns})

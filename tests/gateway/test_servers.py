@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from loop_gateway import until
 
 from conch import families
 from conch.client import AsyncClient
@@ -47,6 +48,9 @@ LIVE: Any = {"sample_rate": 16_000, "timeout_s": 60.0, "options": {"mode": "stre
 class PlainClient:
     gone: ClassVar[set[str]] = set()
     asked: ClassVar[list[str]] = []
+    away: ClassVar[dict[str, tuple[str, ...]]] = {}
+    older: ClassVar[set[str]] = set()
+    synthesize_stream = None
 
     def __init__(self, url: str, **settings: object) -> None:
         self.url = url
@@ -56,16 +60,11 @@ class PlainClient:
             raise ServerError(f"cannot reach a server at {self.url}")
         return model != "rescorer"
 
-    synthesize_stream = None
-    away: ClassVar[dict[str, tuple[str, ...]]] = {}
-
     async def health(self, *, timeout_s: float) -> Health:
         if self.url in self.older:
             raise ServerError("the server does not say which components it has")
         voices = (json.dumps([asdict(JOE)]),)
         return Health(self.away.get(self.url, ()), ("rescorer", "punctuator"), ("mine",), voices)
-
-    older: ClassVar[set[str]] = set()
 
     async def infer(self, request: Request) -> Transcript:
         if self.url in self.gone:
@@ -81,10 +80,8 @@ class PlainClient:
 def plain_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(families, "_ADDED", {})
     yield
-    PlainClient.gone.clear()
-    PlainClient.asked.clear()
-    PlainClient.away.clear()
-    PlainClient.older.clear()
+    for state in (PlainClient.gone, PlainClient.asked, PlainClient.away, PlainClient.older):
+        state.clear()
 
 
 @asynccontextmanager
@@ -110,6 +107,12 @@ async def test_a_gateway_learns_the_voices_of_its_servers() -> None:
         result = synthesizer_of("joe")
         assert (result.name, result.sample_rate, result.frames_before) == ("piper", 16_000, 7)
         assert SynthesisOptions.parse({"voice": "joe"}).voice == "joe"
+
+
+async def lose(servers: Servers, *urls: str) -> None:
+    """Lose servers, and wait until the gateway knows that none is left."""
+    PlainClient.gone.update(urls)
+    await until(lambda: not servers.is_ready)
 
 
 async def url_of(client: AsyncClient | SessionClient) -> str:
@@ -172,8 +175,7 @@ async def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
             return "a text"
 
         async def heal() -> None:
-            while len(PlainClient.gone) < len(URLS):
-                await asyncio.sleep(0.01)
+            await until(lambda: len(PlainClient.gone) == len(URLS))
             PlainClient.gone.discard("grpc://b:1")
 
         text, _ = await asyncio.gather(servers.answer(lost, "digest"), heal())
@@ -183,9 +185,7 @@ async def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
 
 async def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
     async with started(heal_poll_s=0.01, poll_s=0.01) as servers:
-        PlainClient.gone.update(URLS)
-        while servers.is_ready:
-            await asyncio.sleep(0.01)
+        await lose(servers, *URLS)
         waiting = asyncio.create_task(servers.answer(url_of, "digest"))
         await asyncio.sleep(0.05)
         assert not waiting.done()
@@ -225,17 +225,14 @@ async def test_one_server_that_heals_is_lost_twice() -> None:
 
 
 async def test_a_server_that_is_away_does_not_speak_against_a_request(servers: Servers) -> None:
-    num_asked = 0
-
     async def ask(client: AsyncClient) -> str:
-        nonlocal num_asked
-        num_asked += 1
+        PlainClient.asked.append(await url_of(client))
         raise UnreachableError("nobody is there")
 
     for _ in range(2):
         with pytest.raises(UnreachableError):
             await servers.answer(ask, "digest")
-    assert num_asked == 2 * (len(URLS) + 1)
+    assert len(PlainClient.asked) == 2 * (len(URLS) + 1)
 
 
 @pytest.mark.parametrize("urls", [URLS[:1], URLS])
@@ -346,8 +343,7 @@ async def test_a_live_session_waits_for_its_only_server() -> None:
         assert await asks(stream) == URLS[0]
         PlainClient.gone.add(URLS[0])
         waiting = asyncio.create_task(asks(stream))
-        while servers.is_ready:
-            await asyncio.sleep(0.01)
+        await until(lambda: not servers.is_ready)
         PlainClient.gone.clear()
         assert await asyncio.wait_for(waiting, HEAL_S) == URLS[0]
 
@@ -360,8 +356,7 @@ async def test_a_live_session_that_ends_waits_for_no_server(ends: str) -> None:
             await asks(stream)
             PlainClient.gone.update(URLS)
             waiting = asyncio.create_task(asks(stream))
-            while servers.is_ready:
-                await asyncio.sleep(0.01)
+            await until(lambda: not servers.is_ready)
             if ends == "the gateway stops":
                 servers.give_up()
         with pytest.raises(ServerError):
@@ -372,8 +367,7 @@ async def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:
     async with started(heal_poll_s=0.01) as servers:
         PlainClient.gone.update(URLS)
         waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS), "digest"))
-        while servers.is_ready:
-            await asyncio.sleep(0.01)
+        await until(lambda: not servers.is_ready)
         servers.give_up()
         with pytest.raises(ServerError, match="no speech server is ready"):
             await asyncio.wait_for(waiting, HEAL_S / 3)
@@ -385,9 +379,7 @@ async def test_a_server_that_comes_back_gets_work_again() -> None:
         assert not servers.is_ready
         assert await servers.ready_models(["vad"]) == set()
         PlainClient.gone.discard("grpc://b:1")
-        async with asyncio.timeout(10):
-            while not servers.is_ready:
-                await asyncio.sleep(0.01)
+        await until(lambda: servers.is_ready)
         assert await servers.answer(url_of, "digest") == "grpc://b:1"
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad", "rescorer"}
         PlainClient.older.add("grpc://b:1")

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 import requests
-from own_gateway import OwnGateway, own_gateway
-from plain_voices import PlainServer, PlainServers
+from plain_voices import PlainServer, voice_gateway
 
 from conch.client import Client
 from conch.wire.errors import AudioError, InvalidRequestError
@@ -15,22 +14,18 @@ FILES = [(f"{number}.wav", bytes([number]) * 1000) for number in range(3)]
 
 
 @pytest.fixture
-def gateway() -> Iterator[OwnGateway]:
-    with own_gateway() as running:
-        running.gateway.servers = PlainServers()  # type: ignore[assignment]
-        yield running
+def running() -> Iterator[tuple[str, PlainServer]]:
+    """Yield the URL of a gateway, and the server behind it."""
+    with voice_gateway() as (gateway, server):
+        yield gateway.url, server
 
 
-def server_of(gateway: OwnGateway) -> PlainServer:
-    servers: Any = gateway.gateway.servers
-    return servers.server
-
-
-def test_the_client_fits_shows_stops_and_removes_a_voice(gateway: OwnGateway) -> None:
-    with Client(gateway.url) as client:
+def test_the_client_fits_shows_stops_and_removes_a_voice(running: tuple[str, PlainServer]) -> None:
+    url, server = running
+    with Client(url) as client:
         begun = client.fit_voice("Ann Lee", FILES, minutes=7, consent=("said.wav", b"yes"))
         assert (begun.name, begun.status, begun.mix) == ("Ann Lee", "queued", "af_sky:1.00")
-        ((name, files, minutes, consent),) = server_of(gateway).asked
+        ((name, files, minutes, consent),) = server.asked
         assert (name, files, minutes) == ("Ann Lee", FILES, 7)
         assert tuple(consent) == ("consent", b"yes")
         assert client.fitted_voice("Ann Lee") == begun
@@ -41,20 +36,21 @@ def test_the_client_fits_shows_stops_and_removes_a_voice(gateway: OwnGateway) ->
         assert client.fitted_voices() == []
 
 
-def test_files_are_read_from_their_paths(gateway: OwnGateway, tmp_path) -> None:
+def test_files_are_read_from_their_paths(running: tuple[str, PlainServer], tmp_path) -> None:
     paths = []
     for name, data in FILES:
         paths.append(tmp_path / name)
         paths[-1].write_bytes(data)
-    with Client(gateway.url) as client:
+    url, server = running
+    with Client(url) as client:
         client.fit_voice("Ann", paths)
         with pytest.raises(AudioError, match="no_such cannot be read: No such file"):
             client.fit_voice("Ann", [*paths, tmp_path / "no_such"])
-    assert server_of(gateway).asked[0][1] == FILES
+    assert server.asked[0][1] == FILES
 
 
-def test_wrong_requests_are_named(gateway: OwnGateway) -> None:
-    url = f"{gateway.url}/v1/audio/voices"
+def test_wrong_requests_are_named(running: tuple[str, PlainServer]) -> None:
+    url = f"{running[0]}/v1/audio/voices"
     files = [("audio_sample", file) for file in FILES]
 
     def error(**sent: Any) -> dict[str, Any]:
@@ -75,17 +71,16 @@ def test_wrong_requests_are_named(gateway: OwnGateway) -> None:
     assert requests.post(url, files=listed, data={"name": "A"}).json()["id"] == "A"
 
 
-def test_a_voice_that_is_not_there_is_not_found(gateway: OwnGateway) -> None:
-    url = f"{gateway.url}/v1/audio/voices/Eve"
+def test_a_voice_that_is_not_there_is_not_found(running: tuple[str, PlainServer]) -> None:
+    url = f"{running[0]}/v1/audio/voices/Eve"
     for answer in (requests.get(url), requests.post(f"{url}/stop"), requests.delete(url)):
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "voice_not_found"
 
 
-def test_a_server_that_fits_none_says_how(gateway: OwnGateway) -> None:
-    gateway.gateway.servers = PlainServers(fits=False)  # type: ignore[assignment]
-    with Client(gateway.url) as client:
+def test_a_server_that_fits_none_says_how() -> None:
+    with voice_gateway(fits=False) as (gateway, _), Client(gateway.url) as client:
         with pytest.raises(InvalidRequestError, match="--voices-from-recordings"):
             client.fit_voice("Ann", FILES)
         assert client.fitted_voices() == []
-    assert "fitted" not in requests.get(f"{gateway.url}/v1/audio/voices").json()
+        assert "fitted" not in requests.get(f"{gateway.url}/v1/audio/voices").json()

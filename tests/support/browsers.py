@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import soxr
-from playwright.sync_api import Browser, BrowserContext, Locator, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 from programs import required
 
 RATE, MICROPHONE_RATE = 16_000, 48_000
@@ -42,3 +42,11 @@ def faults_of(context: BrowserContext) -> list[str]:
 
 def has_focus(locator: Locator) -> bool:
     return locator.evaluate("(element) => element === document.activeElement")
+
+
+def saved(panel: Page | Locator, ending: str) -> str:
+    """Return the file that a panel's button with this name saves."""
+    page = panel if isinstance(panel, Page) else panel.page
+    with page.expect_download() as downloading:
+        panel.get_by_role("button", name=ending, exact=True).click()
+    return downloading.value.path().read_text()

@@ -1,7 +1,11 @@
 """Servers that keep fitted voices, and work on none."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+
+from own_gateway import OwnGateway, own_gateway
 
 from conch.fitted_voices import FittedVoice
 from conch.wire.errors import AudioError, OptionError
@@ -58,3 +62,12 @@ class PlainServers:
 
     async def close(self) -> None:
         pass
+
+
+@contextmanager
+def voice_gateway(*, fits: bool = True) -> Iterator[tuple[OwnGateway, PlainServer]]:
+    """Yield a gateway, and the server behind it that keeps the voices."""
+    servers = PlainServers(fits=fits)
+    with own_gateway() as running:
+        running.gateway.servers = servers  # type: ignore[assignment]
+        yield running, servers.server

@@ -81,6 +81,11 @@ class WordServer:
     def restart(self) -> None:
         self.streams.clear()
 
+    @property
+    def starts(self) -> list[Request]:
+        """Return the requests that have begun a stream."""
+        return [item for item in self.requests if item.position and item.position.starts]
+
     def infer(self, request: Request) -> Transcript:
         number = len(self.requests)
         self.requests.append(request)

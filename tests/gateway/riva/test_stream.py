@@ -52,6 +52,16 @@ class Running:
             work()
         return raised.value.code().name, raised.value.details()
 
+    def cut_off(self, answers: Any) -> tuple[list[str], str, str]:
+        """Return the final texts of a stream that fails, and the code and text of its error."""
+        texts: list[str] = []
+
+        def read() -> None:
+            for answer in answers:
+                texts.extend(finals([answer]))
+
+        return (texts, *self.error(read))
+
 
 def chunks_of(audio: list[np.ndarray], size: int = 3200) -> list[bytes]:
     data = np.concatenate(audio).tobytes()
@@ -186,32 +196,21 @@ def test_a_wrong_message_is_named(running: Running, requests: list[Any], message
 
 def test_what_was_heard_before_wrong_audio_is_told_before_the_error(running: Running):
     wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
-    texts: list[str] = []
-
-    def read() -> None:
-        audio = [wav, bytes(MAX_TAG_BYTES + 1)]
-        for answer in running.answers(audio):
-            texts.extend(finals([answer]))
-
-    code, message = running.error(read)
+    audio = [wav, bytes(MAX_TAG_BYTES + 1)]
+    texts, code, message = running.cut_off(running.answers(audio))
     assert (code, texts) == ("INVALID_ARGUMENT", ["ONE "])
     assert "has ended after 1.0 s" in message
 
 
 def test_the_longest_stream_ends_with_its_last_text():
     with serving(max_session_s=1.0) as running:
-        texts: list[str] = []
         is_over = threading.Event()
 
         def audio() -> Iterator[bytes]:
             yield from chunks_of([spoken(1, 0.5)])
             is_over.wait(20)
 
-        def read() -> None:
-            for answer in running.answers(audio()):
-                texts.extend(finals([answer]))
-
-        code, message = running.error(read)
+        texts, code, message = running.cut_off(running.answers(audio()))
         is_over.set()
         assert (code, texts) == ("ABORTED", ["ONE "])
         assert "has lasted 1 s, as long as one may" in message
