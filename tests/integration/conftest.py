@@ -27,8 +27,8 @@ def server() -> Iterator[TritonServer]:
         # Steps of the option post.
         *(ROOT / "examples" / "text_steps", DATA / "text_steps"),
     )
-    # Triton waits for idle connections of clients as well.
-    config = ServerConfig(model_repositories=repositories, stop_timeout_s=8)
+    # Four such servers start at once. Triton waits for idle connections of clients as well.
+    config = ServerConfig(repositories, startup_timeout_s=170, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
 

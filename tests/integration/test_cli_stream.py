@@ -37,7 +37,7 @@ def test_a_file_as_fast_as_it_goes_and_each_utterance_on_a_line(server, recordin
 
 
 def test_raw_samples_from_a_pipe_with_every_answer_as_json(server, recordings):
-    samples = (recordings[1].waveform() * 32767).astype("<i2")
+    samples = (recordings[4].waveform() * 32767).astype("<i2")
     stereo = np.repeat(samples, 2).tobytes()
     arguments = stream(server, "-", "--channels", 2, "--json", "--nbest", 1)
     done = conch(*arguments, stdin=stereo + b"\0")
@@ -54,7 +54,7 @@ def test_a_container_on_stdin_is_recognised(
     server, recordings, tmp_path, monkeypatch, format, is_piped
 ):
     path = tmp_path / "speech"
-    samples = soxr.resample(recordings[1].waveform(), 16_000, 44_100)
+    samples = soxr.resample(recordings[4].waveform(), 16_000, 44_100)
     soundfile.write(path, np.stack([samples, samples], axis=1), 44_100, format=format)
     if is_piped:
         pytest.importorskip("av")
@@ -66,7 +66,7 @@ def test_a_container_on_stdin_is_recognised(
     assert (done.returncode, done.stderr) == (0, "")
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["duration"] == pytest.approx(len(samples) / 44_100, abs=0.1)
-    assert wer(recordings[1].text, last["text"]) < 0.5
+    assert wer(recordings[4].text, last["text"]) < 0.5
     assert [segment["text"] for segment in last["segments"]] == [last["text"]]
 
 
@@ -170,7 +170,7 @@ def final_lines(server, path, mode: str) -> list[str]:
 def talk(recordings, tmp_path_factory):
     """Return a file of two utterances."""
     path = tmp_path_factory.mktemp("talk") / "talk.wav"
-    soundfile.write(path, in_turn(recordings[:2], 1.5), 16_000)
+    soundfile.write(path, in_turn([recordings[0], recordings[4]], 1.5), 16_000)
     return path
 
 
