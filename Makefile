@@ -14,8 +14,8 @@ CLIENT := $(wildcard src/conch/*.py src/conch/families/*.py $(addprefix src/conc
 	$(addprefix src/conch/,wire session client audio catalogue component scoring bench bulk cli gateway)
 UNIT := -m "not server and not nightly"
 # Each of the workers imports every file: those without such a test would take a third of that time.
-SERVER_TESTS = $(shell grep -rl --include='test_*.py' 'mark\.server' \
-	$(addprefix tests/,gateway integration launcher) | xargs grep -L '^pytestmark.*nightly')
+SERVER_TESTS = $(sort $(shell grep -rl --include='test_*.py' 'mark\.server' \
+	$(addprefix tests/,gateway integration launcher) | xargs grep -L '^pytestmark.*nightly'))
 # int8 as on a processor without VNNI, by oneDNN: 16-bit sums saturate there. MKL=1 takes MKL instead,
 # which is Intel's own choice, and some eight times slower on AMD.
 OTHER_CPU := CT2_USE_MKL=$(or $(MKL),0) ONEDNN_MAX_CPU_ISA=AVX2 CT2_FORCE_CPU_ISA=GENERIC \

@@ -12,35 +12,17 @@ from virtual_time import VirtualTimeLoop
 
 OWN_SERVERS = (
     "tests/integration/test_aliases.py",
-    "tests/integration/test_lab_gateway.py",
-    "tests/integration/test_clock.py",
-    "tests/integration/test_cluster.py",
-    "tests/integration/test_days.py",
     "tests/integration/test_deaths.py",
-    "tests/integration/test_flood.py",
     "tests/integration/test_foreign.py",
     "tests/integration/test_hangs.py",
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",
     "tests/integration/test_on_demand.py",
     "tests/integration/test_own_server.py",
-    "tests/integration/test_speakers.py",
-    "tests/integration/test_kaldi.py",
-    "tests/integration/test_ctc_folder.py",
-    "tests/integration/test_transducer.py",
-    "tests/integration/test_stop.py",
-    "tests/integration/test_moonshine_tiny.py",
     "tests/integration/test_stream_ends.py",
     "tests/integration/test_tracing.py",
-    "tests/integration/test_whisper.py",
-    "tests/integration/test_benchmark_models.py",
-    "tests/integration/test_gpu_configs.py",
-    "tests/integration/test_languages.py",
-    "tests/integration/test_resume_killed.py",
-    "tests/integration/test_prometheus.py",
-    "tests/integration/test_soak.py",
 )
-"""Files that start servers of their own. The others of their folder share one of two servers."""
+"""Files that start servers of their own by day."""
 
 LONGEST = (
     "tests/integration/test_hangs.py",
@@ -52,8 +34,9 @@ LONGEST = (
 )
 """Files with few tests that take long: none of them may begin when all others are done."""
 
-SECOND_HALF = "tests/integration/test_g"
-"""The first files of the second of these, so that no worker has much more to do than others."""
+SECOND_HALVES = ("tests/gateway/test_f", "tests/integration/test_g")
+"""How the second half of a folder begins whose tests share a server: each half has one of its own,
+so that no worker has much more to do than others."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,15 +50,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FilesTogether(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if file.startswith("tests/gateway/"):
-                return "shared gateway"
             if file.startswith("tests/families/"):
                 # What the tests of a family load.
                 return file.rpartition("/")[0]
-            shares_server = file.startswith("tests/integration/") and file not in OWN_SERVERS
-            if not shares_server:
-                return file
-            return "shared server, again" if file >= SECOND_HALF else "shared server"
+            for second in SECOND_HALVES:
+                folder = second.rpartition("/")[0]
+                if file.startswith(f"{folder}/") and file not in OWN_SERVERS:
+                    return f"{folder}, {'second' if file >= second else 'first'} half"
+            return file
 
         def schedule(self) -> None:
             super().schedule()

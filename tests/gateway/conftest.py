@@ -38,7 +38,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         # Keys of whoever runs the tests would lock it.
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patch.delenv("CONCH_API_KEYS", raising=False)
-        with serving_gateway("--models", "all") as running:
+        # Four such servers start at once.
+        with serving_gateway("--models", "all", "--startup-timeout", "170") as running:
             yield running
 
 

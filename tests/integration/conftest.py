@@ -16,6 +16,8 @@ from conch.wire import entry_points
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
+VERSE_S = 3.4
+"""Seconds of the first verse."""
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +27,8 @@ def server() -> Iterator[TritonServer]:
         # Steps of the option post.
         *(ROOT / "examples" / "text_steps", DATA / "text_steps"),
     )
-    # Triton waits for idle connections of clients as well.
-    config = ServerConfig(model_repositories=repositories, stop_timeout_s=8)
+    # Four such servers start at once. Triton waits for idle connections of clients as well.
+    config = ServerConfig(repositories, startup_timeout_s=170, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
 
@@ -63,10 +65,25 @@ def executions(triton: http.InferenceServerClient) -> Callable[[str], tuple[int,
 
 
 @pytest.fixture(scope="session")
-def speech_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def verses_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return seven seconds of verse, the recording of `conch demo`, as a wav."""
-    path = tmp_path_factory.mktemp("speech") / "tiger.wav"
+    path = tmp_path_factory.mktemp("verses") / "tiger.wav"
     soundfile.write(path, *soundfile.read(SPEECH, dtype="int16"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def verses(verses_wav: Path) -> np.ndarray:
+    """Return `verses_wav` as FP32 [samples] at 16 kHz."""
+    return read_float32(verses_wav)
+
+
+@pytest.fixture(scope="session")
+def speech_wav(verses_wav: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the first of them: enough for some hundred requests."""
+    path = tmp_path_factory.mktemp("speech") / "tiger.wav"
+    samples, rate = soundfile.read(verses_wav, dtype="int16")
+    soundfile.write(path, samples[: round(VERSE_S * rate)], rate)
     return path
 
 
@@ -77,8 +94,19 @@ def recordings() -> list[Recording]:
 
 
 @pytest.fixture(scope="session")
+def short() -> np.ndarray:
+    """Return a sentence of three words, with half a second of silence on both sides."""
+    (recording,) = recordings_of(DATA / "short")
+    return np.pad(recording.waveform(), 8_000)
+
+
+@pytest.fixture(scope="session")
 def waveform(speech_wav: Path) -> np.ndarray:
     """Return `speech_wav` as FP32 [samples] at 16 kHz."""
-    samples, rate = soundfile.read(speech_wav, dtype="float32")
+    return read_float32(speech_wav)
+
+
+def read_float32(path: Path) -> np.ndarray:
+    samples, rate = soundfile.read(path, dtype="float32")
     assert rate == 16_000
     return samples

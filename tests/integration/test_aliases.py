@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc.aio as grpc
+from infer_inputs import inputs_of
 from recordings import Recording
 from waiting import wait_until
 
@@ -54,10 +55,7 @@ async def transcripts(
     client: Any, model: str, wav: np.ndarray, lens: list[int], **sequence: Any
 ) -> np.ndarray:
     lengths = np.array(lens, np.int32)[:, np.newaxis]
-    inputs = [
-        grpc.InferInput("WAV", wav.shape, "FP32").set_data_from_numpy(wav),
-        grpc.InferInput("WAV_LENS", lengths.shape, "INT32").set_data_from_numpy(lengths),
-    ]
+    inputs = inputs_of(grpc, WAV=wav, WAV_LENS=lengths)
     outputs = [grpc.InferRequestedOutput("TRANSCRIPTS")]
     answer = await client.infer(model, inputs, outputs=outputs, **sequence)
     found: np.ndarray = answer.as_numpy("TRANSCRIPTS")

@@ -4,15 +4,14 @@ import base64
 import json
 import urllib.error
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 import tritonclient.http as http
 from audio_files import audio_file
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from infer_inputs import inputs_of
+from tritonclient.utils import InferenceServerException
 
 pytestmark = pytest.mark.server
 
@@ -25,12 +24,7 @@ def flac(waveform: np.ndarray) -> bytes:
 
 
 def infer(triton: http.InferenceServerClient, parameters: dict[str, Any] | None = None, **tensors):
-    inputs = []
-    for name, array in tensors.items():
-        kind = np_to_triton_dtype(array.dtype)
-        inputs.append(http.InferInput(name, list(array.shape), kind))
-        inputs[-1].set_data_from_numpy(array)
-    return triton.infer("speech", inputs, parameters=parameters)
+    return triton.infer("speech", inputs_of(http, **tensors), parameters=parameters)
 
 
 def spoilt(value: float) -> np.ndarray:
@@ -114,13 +108,6 @@ BAD = {
         "row 1 of 2: WAV has samples",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def short() -> np.ndarray:
-    """Return a sentence of three words."""
-    path = Path(__file__).parents[1] / "data" / "short" / "kokoro_1_01645.ogg"
-    return np.pad(soundfile.read(path, dtype="float32")[0], 8_000)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -207,14 +194,12 @@ def test_a_bad_request_in_a_crowd_fails_alone(triton, waveform):
     bad = [("WAV", spoilt(np.nan))] * 4
     pending = []
     for name, array in [pair for both in zip(good, bad * 2, strict=True) for pair in both]:
-        item = http.InferInput(name, list(array.shape), "FP32")
-        item.set_data_from_numpy(array)
-        pending.append(triton.async_infer("speech", [item]))
+        pending.append(triton.async_infer("speech", inputs_of(http, **{name: array})))
     outcomes = []
     for request in pending:
         try:
             text = request.get_result().as_numpy("TRANSCRIPTS")[0, 0].decode()
-            outcomes.append("fearful symmetry" in text.lower())
+            outcomes.append("burning bright in the forest" in text.lower())
         except InferenceServerException as error:
             assert "NaN" in error.message()
             outcomes.append("refused")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 from bench_runs import check_run
+from conch_command import called
 
 pytestmark = pytest.mark.server
 
@@ -60,7 +61,9 @@ def test_one_refused_request_does_not_stop_the_others(
     manifest = tmp_path / "manifest.tsv"
     manifest.write_text(f"path\ttext\nloud.wav\thello\n{speech_wav}\t\n")
     file = tmp_path / "report.json"
-    done = bench("--manifest", manifest, "--url", server.http_url, "--json", file)
+    done = called(
+        "bench", "offline", "--manifest", manifest, "--url", server.http_url, "--json", file
+    )
     assert done.returncode == 0, done.stderr
     assert f"{loud}: WAV reaches 20" in done.stderr
     report = json.loads(file.read_text())
@@ -73,9 +76,9 @@ def test_one_refused_request_does_not_stop_the_others(
 
 def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    done = bench(
-        *("--manifest", MANIFEST, "--url", server.http_url, "--limit", 2, "--json", file),
-        *("--option", "deadline_ms=1"),
+    done = called(
+        *("bench", "offline", "--manifest", MANIFEST, "--url", server.http_url, "--limit", 2),
+        *("--option", "deadline_ms=1", "--json", file),
     )
     assert done.returncode == 1
     report = json.loads(file.read_text())
@@ -98,7 +101,7 @@ def test_every_request_refused_is_a_failure(server: Any, tmp_path: Path) -> None
 def test_what_cannot_be_measured_is_said(
     arguments: tuple[object, ...], status: int, message: str
 ) -> None:
-    done = bench(*arguments)
+    done = called("bench", "offline", *arguments)
     assert done.returncode == status
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
+from recordings import in_turn
 from waiting import wait_until
 
 from conch.client import Client
@@ -70,9 +71,7 @@ def test_it_says_what_speech_says(url, recordings, model, tensors, options):
 
 
 def test_a_blocking_model_cuts_long_audio_where_speech_does(url, recordings):
-    pause = np.zeros(3 * 16_000, np.float32)
-    parts = [part for recording in recordings[:2] for part in (recording.waveform(), pause)]
-    long = np.concatenate(parts)[: 15 * 16_000]
+    long = in_turn(recordings[:2], 3)[: 15 * 16_000]
     before = model_work(url, COMPONENTS)
     with Client(url) as client:
         expected = client.transcribe(long)

@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import soundfile
-import soxr
-from recordings import Recording
+from recordings import Recording, in_turn
 
 from conch.cli import main
 from conch.scoring.error_rates import word_error_rate
@@ -49,14 +47,9 @@ def test_labels_are_what_was_said_and_a_second_run_needs_no_server(
 def test_both_recognisers_have_the_same_segments(
     server: Any, recordings: list[Recording], tmp_path: Path
 ) -> None:
-    parts = []
-    spoken_s = 0.0
-    for recording in recordings[:2]:
-        samples, rate = soundfile.read(recording.path, dtype="float32")
-        parts += [soxr.resample(samples, rate, 16_000), np.zeros(32_000, np.float32)]
-        spoken_s += len(samples) / rate
+    spoken_s = sum(len(recording.waveform()) for recording in recordings[:2]) / 16_000
     talk = tmp_path / "talk.flac"
-    soundfile.write(talk, np.concatenate(parts), 16_000)
+    soundfile.write(talk, in_turn(recordings[:2], 2), 16_000)
     out = tmp_path / "labelled.tsv"
     command = ["agree", str(talk), *OTHER_OPTIONS, "--max-cer", "1", "--out", str(out)]
     command += ["--by", "segment", "--cut", str(tmp_path / "pieces")]

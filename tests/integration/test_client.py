@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
-from recordings import Recording
 
 from conch.client import AsyncClient, Client
 from conch.wire.errors import (
@@ -29,14 +28,6 @@ pytestmark = pytest.mark.server
 def url(request: pytest.FixtureRequest, server: Any) -> str:
     address: str = getattr(server, f"{request.param}_url").rpartition("/")[2]
     return f"{request.param}://{address}"
-
-
-@pytest.fixture(scope="module")
-def speech_wav(recordings: list[Recording], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return four seconds of speech: requests here are many."""
-    path = tmp_path_factory.mktemp("speech") / "president.wav"
-    soundfile.write(path, recordings[4].waveform(), 16_000)
-    return path
 
 
 def test_a_file_and_its_bytes_and_its_samples_say_the_same(url: str, speech_wav: Path) -> None:
@@ -81,16 +72,19 @@ def test_a_batch_is_answered_row_by_row(url: str, speech_wav: Path) -> None:
     half = samples[: len(samples) // 2]
     silence = np.zeros(16000, np.float32)
     with Client(url) as client:
-        alone = [client.transcribe(audio).text for audio in (samples, half, silence)]
-        batch = [item.text for item in client.transcribe_batch([samples, half, silence])]
-        assert batch == alone
-        assert alone[2] == ""
+        alone = [client.transcribe(audio) for audio in (samples, half, silence)]
+        batch = client.transcribe_batch([samples, half, silence])
+        assert [item.text for item in batch] == [item.text for item in alone]
+        assert [item.duration for item in batch] == [item.duration for item in alone]
+        assert alone[2].text == ""
         data = speech_wav.read_bytes()
         assert len(client.transcribe_batch([data, data])) == 2
         assert client.transcribe_batch([]) == []
 
 
-def test_errors_have_their_type_and_the_next_request_works(url: str, speech_wav: Path) -> None:
+def test_errors_have_their_type_and_the_next_request_works(
+    url: str, speech_wav: Path, short: np.ndarray
+) -> None:
     cases: list[tuple[type[Exception], Any, dict[str, Any]]] = [
         (OptionError, speech_wav, {"nbest": 0}),
         (AudioError, "no-such-file.wav", {}),
@@ -102,11 +96,11 @@ def test_errors_have_their_type_and_the_next_request_works(url: str, speech_wav:
         (ServerError, speech_wav, {"entry_point": "no_such_model"}),
     ]
     with Client(url) as client:
-        text = client.transcribe(speech_wav).text
+        text = client.transcribe(short).text
         for expected, audio, arguments in cases:
             with pytest.raises(expected):
                 client.transcribe(audio, **arguments)
-            assert client.transcribe(speech_wav).text == text
+            assert client.transcribe(short).text == text
 
 
 def test_a_component_is_not_the_speech_model(url: str, speech_wav: Path) -> None:
@@ -122,11 +116,11 @@ def test_nobody_listens(scheme: str) -> None:
         client.transcribe(b"RIFF")
 
 
-def test_one_client_serves_many_threads(url: str, speech_wav: Path) -> None:
+def test_one_client_serves_many_threads(url: str, short: np.ndarray) -> None:
     texts: list[str] = []
     with Client(url) as client:
         threads = [
-            threading.Thread(target=lambda: texts.append(client.transcribe(speech_wav).text))
+            threading.Thread(target=lambda: texts.append(client.transcribe(short).text))
             for _ in range(4)
         ]
         for thread in threads:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
+from infer_inputs import inputs_of
 from tritonclient.utils import InferenceServerException
 
 from conch.client import Client
@@ -42,12 +43,7 @@ COMPONENTS: dict[str, tuple[dict[str, Array], dict[str, Any]]] = {
 
 
 def infer(triton: http.InferenceServerClient, model: str, tensors: dict[str, Array], **more: Any):
-    kinds = {"f": "FP32", "i": "INT32", "O": "BYTES"}
-    inputs = []
-    for name, array in tensors.items():
-        inputs.append(http.InferInput(name, list(array.shape), kinds[array.dtype.kind]))
-        inputs[-1].set_data_from_numpy(array)
-    return triton.infer(model, inputs, **more)
+    return triton.infer(model, inputs_of(http, **tensors), **more)
 
 
 @pytest.mark.parametrize("model", COMPONENTS)
@@ -65,11 +61,7 @@ def test_a_component_takes_calls_of_speech_alone(triton, model):
 def test_starts_of_strangers_take_no_place_from_honest_streams(server, waveform):
     num_starts = 600
     answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    inputs = []
-    for name, array in LOG_PROBS.items():
-        kind = "INT32" if array.dtype == np.int32 else "FP32"
-        inputs.append(grpc.InferInput(name, list(array.shape), kind))
-        inputs[-1].set_data_from_numpy(array)
+    inputs = inputs_of(grpc, **LOG_PROBS)
     with grpc.InferenceServerClient(server.grpc_url) as stranger:
         for number in range(num_starts):
             stranger.async_infer(

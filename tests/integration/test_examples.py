@@ -1,5 +1,6 @@
 """Every example runs as its docstring says, against a real server."""
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from conch_command import called
 from recordings import Recording
 
 from conch.client import Client
@@ -20,18 +22,19 @@ MAX_LINES = 60
 
 
 def run(name: str, *arguments: object) -> str:
-    program = [sys.executable] if name.endswith(".py") else []
-    done = subprocess.run(
-        [*program, str(EXAMPLES / name), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = called(EXAMPLES / name, *arguments, main=run_script)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
-@pytest.fixture
+def run_script(command: list[str]) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", command)
+        runpy.run_path(command[0], run_name="__main__")
+    return 0
+
+
+@pytest.fixture(scope="module")
 def text(server: Any, speech_wav: Path) -> str:
     with Client(f"grpc://{server.grpc_url}") as client:
         return client.transcribe(speech_wav).text
@@ -67,7 +70,7 @@ def test_long_file_to_srt(server: Any, speech_wav: Path, text: str, tmp_path: Pa
     copy = tmp_path / "lecture.wav"
     shutil.copy(speech_wav, copy)
     printed = run("long_file_to_srt.py", copy, "--url", f"grpc://{server.grpc_url}")
-    assert printed.startswith(f"{copy.with_suffix('.srt')}: 7 s of audio in ")
+    assert printed.startswith(f"{copy.with_suffix('.srt')}: 3 s of audio in ")
     lines = copy.with_suffix(".srt").read_text().splitlines()
     spoken = [line for line in lines if line and not line.isdigit() and "-->" not in line]
     assert " ".join(spoken).split() == text.split()
@@ -78,7 +81,7 @@ def test_stream_long_file(server: Any, speech_wav: Path, text: str) -> None:
     *segments, figures = run("stream_long_file.py", speech_wav, "--url", url).splitlines()
     assert " ".join(line.split("  ")[-1] for line in segments) == text
     assert all(line.startswith("  0:0") for line in segments)
-    assert figures.startswith(f"{len(segments)} segments, 7 s of audio in ")
+    assert figures.startswith(f"{len(segments)} segments, 3 s of audio in ")
 
 
 def test_live_captions(server: Any, speech_wav: Path, waveform: np.ndarray) -> None:
@@ -112,12 +115,12 @@ def test_conversation(server: Any, recordings: list[Recording], tmp_path: Path) 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl(server: Any, speech_wav: Path, text: str) -> None:
-    assert run("curl.sh", speech_wav, "--url", f"http://{server.http_url}") == f"{text}\n"
-    failed = subprocess.run(
-        [EXAMPLES / "curl.sh", __file__, "--url", f"http://{server.http_url}"],
-        capture_output=True,
-        text=True,
-    )
+    def said_of(path: Path | str) -> "subprocess.CompletedProcess[str]":
+        command = [EXAMPLES / "curl.sh", path, "--url", f"http://{server.http_url}"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    done, failed = said_of(speech_wav), said_of(__file__)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{text}\n", "")
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "AUDIO cannot be decoded" in failed.stderr
 

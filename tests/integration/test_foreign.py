@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,8 @@ import numpy as np
 import pytest
 import tritonclient.grpc as tritongrpc
 import tritonclient.http as tritonhttp
+from administration import OPEN, administer
+from infer_inputs import inputs_of
 from tritonclient.utils import InferenceServerException
 from waiting import wait_until
 
@@ -22,7 +23,6 @@ from conch.wire import foreign
 
 pytestmark = pytest.mark.server
 
-KEY = "test-key"
 TELLS = """\
 import triton_python_backend_utils as pb_utils
 
@@ -85,7 +85,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     config = ServerConfig(
         model_repositories=(repository,),
         models=tuple(MODELS),
-        extra_args=(f"--http-restricted-api=model-repository:{KEY}={KEY}",),
+        extra_args=(OPEN,),
         stop_timeout_s=8,
     )
     with TritonServer(config) as running:
@@ -94,10 +94,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
 
 def infer(server: TritonServer, model: str, seconds: float = 0.0, **place: object) -> None:
     client = tritongrpc.InferenceServerClient(server.grpc_url)
-    values = tritongrpc.InferInput("VALUES", [1, 1], "FP32")
-    values.set_data_from_numpy(np.full((1, 1), seconds, np.float32))
+    inputs = inputs_of(tritongrpc, VALUES=np.full((1, 1), seconds, np.float32))
     try:
-        client.infer(model, [values], client_timeout=60, **place)
+        client.infer(model, inputs, client_timeout=60, **place)
     finally:
         client.close()
 
@@ -112,19 +111,10 @@ def said_of(call: Callable[[], object]) -> str:
 def said_in_process(server: TritonServer, model: str) -> str:
     """Return the message that a model gets that calls another one."""
     client = tritonhttp.InferenceServerClient(server.http_url)
-    name = tritonhttp.InferInput("MODEL", [1, 1], "BYTES")
-    name.set_data_from_numpy(np.array([[model.encode()]], dtype=object))
-    said = client.infer("tells", [name]).as_numpy("SAID").item()
+    inputs = inputs_of(tritonhttp, MODEL=np.array([[model.encode()]], dtype=object))
+    said = client.infer("tells", inputs).as_numpy("SAID").item()
     client.close()
     return str(said.decode())
-
-
-def administer(server: TritonServer, model: str, what: str) -> None:
-    url = f"http://{server.http_url}/v2/repository/models/{model}/{what}"
-    with urllib.request.urlopen(
-        urllib.request.Request(url, b"{}", {KEY: KEY}, method="POST"), timeout=60
-    ) as answer:
-        assert answer.status == 200
 
 
 def test_of_sequences(server: TritonServer) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from administration import OPEN, administer
 from live import Chunks
 from metrics import metrics_of
 from waiting import wait_until
@@ -26,7 +26,6 @@ from lab.chaos.hanging_models import HangingModels
 pytestmark = pytest.mark.server
 
 ROOT = Path(__file__).parents[2]
-KEY = "test-key"
 STEP = 10_240
 MODELS = ("vad", "moonshine_encoder", "ctc_streaming_decoder")
 HANGS = ("sleeps", "burns", "60")
@@ -44,7 +43,7 @@ def server(models: HangingModels) -> Iterator[TritonServer]:
         model_repositories=(ROOT / "bls_models", models.repository),
         models=("speech", *components_of_path("two_pass"), "ctc_encoder", "ctc_decoder"),
         warm_up=True,
-        extra_args=(f"--http-restricted-api=model-repository:{KEY}={KEY}",),
+        extra_args=(OPEN,),
         stop_timeout_s=8,
     )
     with TritonServer(config) as running, running.healing():
@@ -87,6 +86,7 @@ def test_recordings_are_answered_word_for_word(server, models, waveform, model, 
         while server.heals[model] == heals:
             assert client.transcribe(waveform, **other).text, "other components serve on"
             away.update(asyncio.run(components_away(server)))
+            time.sleep(1)  # requests without a pause would take both cores until then
         assert away <= {model}, "it may be back before anybody asks; nothing else is away"
         took_s = time.monotonic() - began
         assert set(answers) == {expected}
@@ -100,7 +100,7 @@ def test_a_live_stream_goes_on_with_its_firm_words(server, models, waveform, mod
     resumed = metrics_of(server.metrics_url)["conch_streams_resumed_total"]
     chunks, stable = Chunks(server.http_url, 1), ""
     for start in range(0, len(waveform), STEP):
-        if start == 4 * STEP:
+        if start == 2 * STEP:
             models.hang(model, how)
         answer = chunks.send(waveform[start : start + STEP])
         assert answer["stable"].startswith(stable)
@@ -110,12 +110,6 @@ def test_a_live_stream_goes_on_with_its_firm_words(server, models, waveform, mod
 
 
 def test_speech_is_unloaded_while_a_component_hangs(server, models, waveform):
-    def administer(what: str) -> None:
-        url = f"http://{server.http_url}/v2/repository/models/speech/{what}"
-        request = urllib.request.Request(url, b"{}", {KEY: KEY}, method="POST")
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            assert answer.status == 200
-
     def transcribe() -> str:
         with Client(server.http_url, timeout_s=120) as client:
             return client.transcribe(waveform).text
@@ -128,11 +122,11 @@ def test_speech_is_unloaded_while_a_component_hangs(server, models, waveform):
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(transcribe)
         wait_until(lambda: models.has_begun("vad"))
-        administer("unload")
+        administer(server, "speech", "unload")
         # Triton waits for the request, which waits for the component.
         wait_until(lambda: not is_there(), timeout_s=60)
         assert answer.result() == expected
-    administer("load")
+    administer(server, "speech", "load")
     assert transcribe() == expected
 
 

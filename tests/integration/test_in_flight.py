@@ -7,19 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
+from infer_inputs import inputs_of
 
 from conch.wire import entry_points
 
 pytestmark = pytest.mark.server
 
 PATIENCE_S = 60
-
-
-def tensor(name: str, value: np.ndarray) -> grpc.InferInput:
-    kind = {"f": "FP32", "i": "INT32"}[value.dtype.kind]
-    made = grpc.InferInput(name, list(value[None].shape), kind)
-    made.set_data_from_numpy(value[None])
-    return made
 
 
 class Decoder:
@@ -32,11 +26,10 @@ class Decoder:
     def encoded(self, waveform: np.ndarray) -> list[grpc.InferInput]:
         """Return the inputs of the decoder for a waveform."""
         answer = self._client.infer(
-            "moonshine_encoder", [tensor("waveform", waveform)], parameters=self._key
+            "moonshine_encoder", inputs_of(grpc, waveform=waveform[None]), parameters=self._key
         )
-        return [
-            tensor(name, answer.as_numpy(name)[0]) for name in ("encoder_out", "encoder_out_lens")
-        ]
+        names = ("encoder_out", "encoder_out_lens")
+        return inputs_of(grpc, **{name: answer.as_numpy(name) for name in names})
 
     def call(self, name: str, inputs: list[grpc.InferInput], **options: Any) -> Any:
         timeout = options.pop("timeout", None)

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from bench_runs import check_run
+from conch_command import called
+
+from lab.__main__ import main
 
 pytestmark = pytest.mark.server
 
@@ -91,7 +94,7 @@ def test_joined_recordings_next_to_a_baseline(server: Any, tmp_path: Path) -> No
 def test_what_cannot_be_joined_is_said(
     arguments: tuple[object, ...], status: int, message: str
 ) -> None:
-    done = lab("offline", "--manifest", MANIFEST, *arguments)
+    done = called("offline", "--manifest", MANIFEST, *arguments, main=main)
     assert done.returncode == status
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -195,7 +198,7 @@ def test_growth_has_a_row_for_each_step(tmp_path: Path) -> None:
 
 
 def test_a_path_with_an_unknown_option_is_refused() -> None:
-    done = lab("paths", "--manifest", MANIFEST, "--path", "odd:decoder=ctc:beam=3")
+    done = called("paths", "--manifest", MANIFEST, "--path", "odd:decoder=ctc:beam=3", main=main)
     assert done.returncode == 2
     assert "unknown option 'beam'; did you mean 'beam_size'?" in done.stderr
 

@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 import pytest
 import tritonclient.http as http
+from infer_inputs import inputs_of
 from repositories import repositories_with
 
 from conch.client import Client
@@ -48,11 +49,8 @@ def small_server(tmp_path_factory) -> Iterator[TritonServer]:
 
 def test_too_many_requests_are_refused_and_the_admitted_ones_answered(small_server, waveform):
     with http.InferenceServerClient(small_server.http_url, concurrency=12) as client:
-        pending = []
-        for _ in range(12):
-            item = http.InferInput("WAV", [1, len(waveform)], "FP32")
-            item.set_data_from_numpy(waveform[np.newaxis])
-            pending.append(client.async_infer("speech", [item]))
+        inputs = inputs_of(http, WAV=waveform[np.newaxis])
+        pending = [client.async_infer("speech", inputs) for _ in range(12)]
         texts, refusals = [], []
         for request in pending:
             try:
@@ -62,7 +60,7 @@ def test_too_many_requests_are_refused_and_the_admitted_ones_answered(small_serv
     assert len(texts) >= 2
     assert refusals
     assert all("max_requests_in_flight" in refusal for refusal in refusals)
-    assert all(b"fearful symmetry" in text.lower() for text in texts)
+    assert all(b"burning bright in the forest" in text.lower() for text in texts)
 
 
 def test_too_long_audio_is_refused(small_server):
@@ -80,15 +78,15 @@ def test_more_audio_than_the_server_takes_at_once_is_refused(small_server):
 
 
 def test_who_would_wait_beyond_its_deadline_is_refused_at_once(small_server, waveform):
-    minute = np.resize(waveform, 60 * 16_000)
+    half_a_minute = np.resize(waveform, 30 * 16_000)
     with Client(small_server.http_url) as client, Client(small_server.http_url) as other:
-        first = threading.Thread(target=client.transcribe, args=(minute,))
+        first = threading.Thread(target=client.transcribe, args=(half_a_minute,))
         first.start()
         refusals = []
         # Before the first request has arrived, the time of others runs out in the components.
         while first.is_alive() and not refusals:
             try:
-                other.transcribe(minute, deadline_ms=200)
+                other.transcribe(half_a_minute, deadline_ms=200)
             except OverloadedError as error:
                 refusals.append(error)
             except DeadlineError:
@@ -122,7 +120,7 @@ def test_a_failing_component_fails_the_requests_that_need_it(small_server, wavef
     with Client(small_server.http_url) as client:
         with pytest.raises(ComponentError, match="rescorer: the language model is out of order"):
             client.transcribe(waveform, rescore=True, nbest=2)
-        assert "fearful symmetry" in client.transcribe(waveform).text.lower()
+        assert "burning bright in the forest" in client.transcribe(waveform).text.lower()
 
 
 def test_a_killed_component_that_nobody_replaces_fails_the_requests_that_need_it(

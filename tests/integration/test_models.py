@@ -88,7 +88,7 @@ def test_a_request_that_needs_another_model_says_which(lean_server, waveform, op
     with Client(grpc_url) as client, pytest.raises(MissingModelError, match=expected):
         list(client.stream(waveform, **options))
     with Client(http) as client:
-        assert "fearful symmetry" in client.transcribe(waveform).text.lower()
+        assert "burning bright in the forest" in client.transcribe(waveform).text.lower()
 
 
 def test_so_does_a_batch_and_a_live_stream(lean_server, waveform):

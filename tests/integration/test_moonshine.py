@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from recordings import Recording, wer
+from recordings import Recording, in_turn, wer
 
 from conch.wire.errors import OptionError
 
@@ -20,7 +20,8 @@ def test_speech_becomes_text_with_words_and_hypotheses(client, recordings: list[
         errors.append(wer(item.text, found.text))
         assert found.language == "en"
         assert " ".join(word.text for word in found.words) == found.text
-        assert all(0 <= word.start < word.end for word in found.words)
+        assert all(0 <= word.start < word.end <= found.duration for word in found.words)
+        assert all(0 < word.confidence <= 1 for word in found.words)
         assert all(one.end <= two.start + 1e-3 for one, two in pairwise(found.words))
         assert 1 <= len(found.nbest) <= 3
         assert found.nbest[0].text == found.text
@@ -46,9 +47,7 @@ def test_a_hotword_is_written_for_what_sounds_like_it(client, recordings):
 
 
 def test_a_long_recording_comes_in_parts_and_loses_nothing(client, recordings):
-    talk = np.concatenate(
-        [part for item in recordings for part in (item.waveform(), np.zeros(8_000, np.float32))]
-    )
+    talk = in_turn(recordings, 0.5)
     said = " ".join(item.text for item in recordings)
     whole = client.transcribe(talk, **OPTIONS)
     assert wer(said, whole.text) < 0.06

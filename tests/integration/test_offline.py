@@ -5,6 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 import tritonclient.http as http
+from infer_inputs import inputs_of
 from recordings import wer
 from waiting import wait_until
 
@@ -12,18 +13,9 @@ from conch.client import AsyncClient, Client
 
 pytestmark = pytest.mark.server
 
-TIGER = (
-    "Tiger, tiger, burning bright in the forests of the night, what immortal hand or eye dare "
-    "frame thy fearful symmetry?"
-)
-NEARLY = 0.15
-"""Word error rate: "immortal" and "a mortal" sound alike, and rounding decides."""
-
-
-@pytest.fixture
-def client(server):
-    with Client(server.http_url) as connected:
-        yield connected
+TIGER = "Tiger, tiger, burning bright in the forests of the night"
+NEARLY = 0.1
+"""Word error rate: a word in ten, of which rounding may decide."""
 
 
 @pytest.fixture(params=["http", "grpc"])
@@ -36,19 +28,9 @@ def either_client(request, server):
 def test_real_speech_is_transcribed(either_client, speech_wav):
     transcript = either_client.transcribe(speech_wav)
     assert wer(TIGER, transcript.text) <= NEARLY
-    assert transcript.duration == pytest.approx(7.325, abs=0.001)
+    assert transcript.duration == pytest.approx(3.4, abs=0.001)
     assert transcript.path == ("vad", "moonshine_encoder", "moonshine_decoder")
     assert transcript.stages["moonshine_encoder"].calls == len(transcript.segments)
-
-
-def test_many_voices_are_transcribed(client, recordings):
-    reference = " ".join(recording.text for recording in recordings)
-    texts = " ".join(client.transcribe(recording.path).text for recording in recordings)
-    assert wer(reference, texts) < 0.08
-
-
-def test_a_waveform_and_its_file_give_the_same_text(client, speech_wav, waveform):
-    assert client.transcribe(waveform).text == client.transcribe(speech_wav).text
 
 
 def test_nbest_comes_with_descending_scores(client, speech_wav):
@@ -93,33 +75,14 @@ def test_a_heavy_language_model_changes_the_order(client, recordings):
     assert changed >= 1
 
 
-def test_words_have_times_and_confidence(client, speech_wav):
-    transcript = client.transcribe(speech_wav, word_timestamps=True)
-    words = transcript.words
-    assert " ".join(word.text for word in words) == transcript.text
-    starts = [word.start for word in words]
-    assert starts == sorted(starts)
-    for word in words:
-        assert 0 <= word.start < word.end <= transcript.duration
-        assert 0 < word.confidence <= 1
-
-
-def test_rows_of_a_client_batch_are_answered_row_by_row(client, recordings):
-    waveforms = [recording.waveform() for recording in recordings[:4]]
-    together = client.transcribe_batch(waveforms)
-    apart = [client.transcribe(waveform) for waveform in waveforms]
-    assert [row.text for row in together] == [row.text for row in apart]
-    assert [row.duration for row in together] == [row.duration for row in apart]
-
-
 async def test_requests_in_flight_share_executions_and_keep_their_answers(
     server, client, recordings, executions
 ):
-    whisper = {"decoder": "attention"}
-    expected = [client.transcribe(recording.path, **whisper).text for recording in recordings]
+    whisper, paths = {"decoder": "attention"}, [recording.path for recording in recordings[:5]]
+    expected = [client.transcribe(path, **whisper).text for path in paths]
     requests_before, executions_before = executions("attention_decoder")
     async with AsyncClient(f"grpc://{server.grpc_url}") as many:
-        jobs = [many.transcribe(recording.path, **whisper) for recording in recordings * 2]
+        jobs = [many.transcribe(path, **whisper) for path in paths * 2]
         texts = [transcript.text for transcript in await asyncio.gather(*jobs)]
     requests, batches = executions("attention_decoder")
     assert batches - executions_before < requests - requests_before
@@ -130,12 +93,12 @@ async def test_requests_in_flight_share_executions_and_keep_their_answers(
 def test_long_audio_comes_back_in_order_on_its_own_clock(client, recordings):
     pause = np.zeros(3 * 16_000, np.float32)
     pieces, starts, at = [], [], 0
-    for recording in recordings * 2:
+    for recording in recordings:
         pieces += [pause, recording.waveform()]
         starts.append((at + len(pause)) / 16_000)
         at += len(pieces[-1]) + len(pause)
     transcript = client.transcribe(np.concatenate(pieces))
-    reference = " ".join(recording.text for recording in recordings * 2)
+    reference = " ".join(recording.text for recording in recordings)
     assert wer(reference, transcript.text) < 0.08
     assert transcript.duration == pytest.approx(at / 16_000, abs=0.01)
     bounds = [edge for segment in transcript.segments for edge in (segment.start, segment.end)]
@@ -160,12 +123,7 @@ def test_clients_of_the_ecosystem_work_unchanged(triton, waveform):
     """As WeNet's and sherpa's clients do: padded WAV, WAV_LENS, TRANSCRIPTS alone."""
     padded = np.zeros((1, len(waveform) + 16_000 * 5), np.float32)
     padded[0, : len(waveform)] = waveform
-    inputs = [
-        http.InferInput("WAV", list(padded.shape), "FP32"),
-        http.InferInput("WAV_LENS", [1, 1], "INT32"),
-    ]
-    inputs[0].set_data_from_numpy(padded)
-    inputs[1].set_data_from_numpy(np.array([[len(waveform)]], np.int32))
+    inputs = inputs_of(http, WAV=padded, WAV_LENS=np.array([[len(waveform)]], np.int32))
     answer = triton.infer(
         "speech", inputs, request_id="10086", outputs=[http.InferRequestedOutput("TRANSCRIPTS")]
     )

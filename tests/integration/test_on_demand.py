@@ -72,8 +72,8 @@ def live_text(client: Client, waveform: np.ndarray, **options: Any) -> str:
 
 def test_requests_without_options_need_what_was_loaded_at_the_start(growing, client, waveform):
     assert set(growing.models()) == AT_START
-    assert "fearful symmetry" in client.transcribe(waveform).text.lower()
-    assert "fearful symmetry" in live_text(client, waveform).lower()
+    assert "burning bright in the forest" in client.transcribe(waveform).text.lower()
+    assert "burning bright in the forest" in live_text(client, waveform).lower()
     assert set(growing.models()) == AT_START
     assert not AT_START.intersection(growing.on_demand)
 
@@ -113,7 +113,7 @@ def test_one_that_cannot_be_loaded_is_an_error_of_its_requests_alone(
         for request in failing:
             with pytest.raises(ComponentError, match=expected):
                 request.result()
-        assert "fearful symmetry" in other.result().text.lower()
+        assert "burning bright in the forest" in other.result().text.lower()
     ready = f"http://{growing.http_url}/v2/health/ready"
     with urllib.request.urlopen(ready, timeout=5) as answer:
         assert answer.status == 200

@@ -47,7 +47,7 @@ def test_without_url_transcribe_has_a_server_of_its_own_until_ctrl_c(
 ) -> None:
     samples, rate = soundfile.read(speech_wav, dtype="float32")
     long = tmp_path / "ten_minutes.wav"
-    soundfile.write(long, np.tile(samples, 60), rate)
+    soundfile.write(long, np.tile(samples, 180), rate)
     command = [*CONCH, "transcribe", str(speech_wav), str(long), "--jobs", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None

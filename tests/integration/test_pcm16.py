@@ -9,7 +9,7 @@ import pytest
 import soundfile
 import tritonclient.grpc as grpc
 import tritonclient.http as http
-from tritonclient.utils import np_to_triton_dtype
+from infer_inputs import inputs_of
 
 from conch.client import AsyncClient, Client
 from conch.wire.result import Transcript
@@ -36,11 +36,7 @@ def infer(server, kind):
     client = kind.InferenceServerClient(server.http_url if kind is http else server.grpc_url)
 
     def sent(tensors: dict[str, np.ndarray], **arguments: Any) -> tuple[Any, ...]:
-        inputs = []
-        for name, array in tensors.items():
-            item = kind.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-            inputs.append(item.set_data_from_numpy(array))
-        answer = client.infer("speech", inputs, **arguments)
+        answer = client.infer("speech", inputs_of(kind, **tensors), **arguments)
         results = [json.loads(text) for text in answer.as_numpy("RESULT").flat]
         return (
             answer.as_numpy("TRANSCRIPTS").tolist(),
@@ -60,7 +56,7 @@ def test_a_recording(infer, kind, pcm16, rate):
     found = infer({"PCM16": pcm16[np.newaxis], "SAMPLE_RATE": sample_rate}, **options)
     assert found == infer({"WAV": floats(pcm16)[np.newaxis], "SAMPLE_RATE": sample_rate}, **options)
     if rate == 16_000:
-        assert b"fearful symmetry" in found[0][0][0].lower()
+        assert b"burning bright in the forest" in found[0][0][0].lower()
         assert len(found[1][0]) == 3
 
 
@@ -74,7 +70,7 @@ def test_a_batch_of_two_lengths(infer, kind, pcm16):
     found = infer({"PCM16": rows, "WAV_LENS": lens})
     assert found == infer({"WAV": floats(rows), "WAV_LENS": lens})
     first, second = (row[0].lower() for row in found[0])
-    assert b"fearful symmetry" in first
+    assert b"burning bright in the forest" in first
     assert 0 < len(second) < len(first)
     assert found[2][1][0] == pytest.approx(lens[1, 0] / 16_000, abs=1e-3)
 
@@ -119,7 +115,7 @@ async def test_the_python_client(server, pcm16):
         mixed = client.transcribe_batch([pcm16, floats(pcm16)])
     assert same(*mixed)
     assert all(map(same, *lists))
-    assert "fearful symmetry" in lists[0][0].text.lower()
+    assert "burning bright in the forest" in lists[0][0].text.lower()
     async with AsyncClient(server.http_url) as other:
         assert same(await other.transcribe(pcm16), lists[0][0])
 
@@ -133,4 +129,4 @@ def test_server_sent_events(server, pcm16):
     with urllib.request.urlopen(request, timeout=120) as response:
         events = response.read().decode().strip().split("\n\n")
     texts = [json.loads(event.removeprefix("data: "))["TRANSCRIPTS"] for event in events]
-    assert "fearful symmetry" in " ".join(texts).lower()
+    assert "burning bright in the forest" in " ".join(texts).lower()

@@ -5,6 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 import tritonclient.http.aio as http
+from infer_inputs import inputs_of
 from tritonclient.utils import InferenceServerException
 
 from conch.component import Array, bytes_array
@@ -23,10 +24,9 @@ async def answer(
     triton: http.InferenceServerClient, text: str, caller: dict[str, str], language: str = ""
 ) -> tuple[str, Array]:
     sent = {"text": text, "language": language} if language else {"text": text}
-    inputs = []
-    for name, value in sent.items():
-        inputs.append(http.InferInput(name, [1, 1], "BYTES"))
-        inputs[-1].set_data_from_numpy(bytes_array([value])[np.newaxis])
+    inputs = inputs_of(
+        http, **{name: bytes_array([value])[np.newaxis] for name, value in sent.items()}
+    )
     found = await triton.infer("punctuator", inputs, parameters=caller)
     return found.as_numpy("text")[0, 0].decode(), found.as_numpy("spans")[0]
 

@@ -104,7 +104,7 @@ def test_its_commands_explain_themselves(client: Environment):
 def test_it_transcribes_on_a_running_server(client: Environment, server: TritonServer, speech_wav):
     for url in (server.http_url, f"grpc://{server.grpc_url}"):
         said = client.run("conch", "transcribe", speech_wav, "--url", url)
-        assert "fearful symmetry" in said.lower()
+        assert "burning bright in the forest" in said.lower()
     live = client.run("conch", "stream", speech_wav, "--speed", 0, "--url", server.http_url)
     assert "burning bright" in live.lower()
 

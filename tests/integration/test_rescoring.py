@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.http as http
+from infer_inputs import inputs_of
 from recordings import Recording, recordings_of
 
 from conch.client import Client
@@ -78,10 +79,8 @@ def test_the_neural_rescorer_scores_texts_after_a_context(triton, caller) -> Non
     context = "Try again. Fail again."
 
     def scored(**sent: list[str]) -> np.ndarray:
-        inputs = []
-        for name, values in sent.items():
-            inputs.append(http.InferInput(name, [1, len(values)], "BYTES"))
-            inputs[-1].set_data_from_numpy(np.array([values], dtype=np.object_))
+        rows = {name: np.array([values], np.object_) for name, values in sent.items()}
+        inputs = inputs_of(http, **rows)
         found = triton.infer("neural_rescorer", inputs, parameters=caller)
         assert found.as_numpy("num_words").tolist() == [[3, 3]]
         return found.as_numpy("lm_scores")[0]

@@ -42,16 +42,16 @@ def send_all(stream: LiveStream, waveform: np.ndarray, at: Mapping[int, Callable
     return stream.finish().text
 
 
-def test_a_stream_outlives_its_connection_and_its_state(server, proxy, waveform):
+def test_a_stream_outlives_its_connection_and_its_state(server, proxy, verses):
     open_before = metrics_of(server.metrics_url)["conch_open_streams"]
     with Client(f"grpc://{server.grpc_url}") as direct, direct.live(**OPTIONS) as stream:
-        whole = send_all(stream, waveform, {})
+        whole = send_all(stream, verses, {})
     with Client(f"grpc://{proxy.address}") as client, client.live(**OPTIONS) as stream:
 
         def forget() -> None:
             client._portal.run(stream._stream._stream.abandon())
 
-        joined = send_all(stream, waveform, {11: proxy.cut_with_next, 22: forget})
+        joined = send_all(stream, verses, {11: proxy.cut_with_next, 22: forget})
         errors = [type(item.error).__name__ for item in stream.resumptions]
     assert errors == ["ServerLostError", "SessionError"]
     assert_joined(joined, whole)
@@ -59,16 +59,16 @@ def test_a_stream_outlives_its_connection_and_its_state(server, proxy, waveform)
     wait_until(lambda: metrics_of(server.metrics_url)["conch_open_streams"] == open_before)
 
 
-def test_with_asyncio_over_http(server, waveform):
+def test_with_asyncio_over_http(server, verses):
     async def text_through(address: str, cut: CutProxy | None) -> str:
         async with (
             AsyncClient(f"http://{address}") as client,
             client.live(**OPTIONS) as stream,
         ):
-            for number, start in enumerate(range(0, len(waveform), CHUNK)):
+            for number, start in enumerate(range(0, len(verses), CHUNK)):
                 if cut is not None and number == 15:
                     cut.cut_with_next()
-                await stream.send(waveform[start : start + CHUNK])
+                await stream.send(verses[start : start + CHUNK])
             return (await stream.finish()).text
 
     with cut_proxy(server.http_url) as proxy:

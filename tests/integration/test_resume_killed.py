@@ -65,8 +65,8 @@ def text_of(stream: LiveStream, waveform: np.ndarray, number: int = -1, kill=Non
 
 @pytest.mark.parametrize("number", [9, 24])
 @pytest.mark.parametrize("way", ["grpc", "http"])
-def test_the_text_is_complete_after_a_kill(serving, waveform, way, number):
-    waveform = np.concatenate([waveform, np.zeros(24_000, np.float32), waveform])
+def test_the_text_is_complete_after_a_kill(serving, verses, way, number):
+    waveform = np.concatenate([verses, np.zeros(24_000, np.float32), verses])
     address = serving.grpc_url if way == "grpc" else serving.url
     with Client(address) as client:
         whole = text_of(client.live(**OPTIONS), waveform)
@@ -84,7 +84,7 @@ def test_the_text_is_complete_after_a_kill(serving, waveform, way, number):
     assert all(item.sent_again_s < 10 for item in stream.resumptions)
 
 
-def test_the_other_server_goes_on(serving, waveform):
+def test_the_other_server_goes_on(serving, verses):
     def address(gateway: Gateway) -> str:
         return gateway.grpc_url.removeprefix("grpc://")
 
@@ -95,9 +95,9 @@ def test_the_other_server_goes_on(serving, waveform):
             kill_triton(serving)
 
         with Client(f"grpc://{proxy.address}") as client:
-            whole = text_of(client.live(**OPTIONS), waveform)
+            whole = text_of(client.live(**OPTIONS), verses)
             with client.live(**OPTIONS) as stream:
-                joined = text_of(stream, waveform, 17, kill)
+                joined = text_of(stream, verses, 17, kill)
         (resumption,) = stream.resumptions
         # It does not wait for the first server.
         assert resumption.waited_s < 5
@@ -155,7 +155,7 @@ def texts_at(doors: GatewayService, waveform: np.ndarray, kill: Callable[[], Non
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("victim", ["speech", "server"])
-def test_every_door_goes_on_after_a_kill(serving, doors, waveform, victim):
+def test_every_door_goes_on_after_a_kill(serving, doors, verses, victim):
     def kill() -> None:
         triton = listener_at(serving.grpc_url)
         stubs = [pid for pid, model in model_processes(triton).items() if model == "speech"]
@@ -164,7 +164,7 @@ def test_every_door_goes_on_after_a_kill(serving, doors, waveform, victim):
 
     # Another test may have killed it.
     wait_until(lambda: doors._gateway.servers.is_ready, 200)
-    waveform = np.concatenate([waveform, np.zeros(24_000, np.float32), waveform])
+    waveform = np.concatenate([verses, np.zeros(24_000, np.float32), verses])
     whole = texts_at(doors, waveform, lambda: None)
     assert all(whole)
     for joined, expected in zip(texts_at(doors, waveform, kill), whole, strict=True):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
+from infer_inputs import inputs_of
 
 pytestmark = pytest.mark.server
 
@@ -27,10 +28,7 @@ def client(server: Any, kind: Any) -> Any:
 
 
 def wav(kind: Any, waveform: np.ndarray, rows: int) -> list[Any]:
-    batch = np.tile(waveform, (rows, 1))
-    tensor = kind.InferInput("WAV", list(batch.shape), "FP32")
-    tensor.set_data_from_numpy(batch)
-    return [tensor]
+    return inputs_of(kind, WAV=np.tile(waveform, (rows, 1)))
 
 
 def shapes(answer: Any) -> list[tuple[int, ...]]:

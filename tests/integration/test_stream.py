@@ -4,13 +4,13 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import aclosing, closing
 from typing import Any
 
 import numpy as np
 import pytest
-from recordings import Recording
+from recordings import Recording, in_turn
 
 from conch.client import AsyncClient, Client, joined_parts
 from conch.launcher import TritonServer
@@ -19,8 +19,9 @@ from conch.wire.result import Transcript
 
 pytestmark = pytest.mark.server
 
-PAUSE = np.zeros(4 * 16_000, np.float32)
+PAUSE_S = 4.0
 """Silence too long for the speech on its two sides to share a segment."""
+PAUSE = np.zeros(round(PAUSE_S * 16_000), np.float32)
 
 MANY = 60
 """Segments; more than are in flight at once, so that the first is out before the last begins."""
@@ -31,31 +32,25 @@ def url(server: TritonServer) -> str:
     return f"grpc://{server.grpc_url}"
 
 
-@pytest.fixture
-def client(url: str) -> Iterator[Client]:
-    with Client(url) as client:
-        yield client
-
-
 @pytest.fixture(scope="module")
 def talk(recordings: list[Recording]) -> np.ndarray:
-    """Return all recordings, with pauses after each."""
-    return np.concatenate([part for item in recordings for part in (item.waveform(), PAUSE)])
+    """Return three recordings, with a pause after each."""
+    return in_turn(recordings[:3], PAUSE_S)
 
 
 @pytest.fixture(scope="module")
-def long_talk(recordings: list[Recording]) -> np.ndarray:
-    return np.concatenate([recordings[0].waveform(), PAUSE] * MANY)
+def long_talk(short: np.ndarray) -> np.ndarray:
+    return np.concatenate([short, PAUSE] * MANY)
 
 
 def test_parts_come_in_order_and_joined_are_the_one_answer(
-    client: Client, talk: np.ndarray, recordings: list[Recording]
+    client: Client, talk: np.ndarray
 ) -> None:
     # The int8 scores of the neural language model depend on the texts that share a batch.
     rescorer = {"rescore": True, "rescorer": "ngram"}
     options: dict[str, Any] = {"nbest": 3, "word_timestamps": True, **rescorer}
     parts = list(client.stream(talk, **options))
-    assert [len(part.segments) for part in parts] == [1] * len(recordings) + [0]
+    assert [len(part.segments) for part in parts] == [1, 1, 1, 0]
     assert all(part.is_final for part in parts)
     bounds = [edge for part in parts for item in part.segments for edge in (item.start, item.end)]
     assert bounds == sorted(bounds)
@@ -139,12 +134,12 @@ def test_leaving_a_loop_is_enough(
 
 
 def test_leaving_at_the_last_segment_leaves_the_server_whole(
-    client: Client, waveform: np.ndarray
+    client: Client, short: np.ndarray
 ) -> None:
     for _ in range(10):
-        with closing(client.stream(waveform, beam_size=1)) as parts:
+        with closing(client.stream(short, beam_size=1)) as parts:
             assert next(parts).text
-    assert client.transcribe(waveform).text
+    assert client.transcribe(short).text
 
 
 async def test_a_cancelled_task_cancels_its_stream(
@@ -200,8 +195,7 @@ def test_errors_have_their_type_and_the_next_request_works(
 @pytest.fixture(scope="module")
 def short_talk(recordings: list[Recording]) -> np.ndarray:
     """Two recordings in three decimals: Triton 2.51 does not survive JSON of more than 4 MB."""
-    parts = [part for item in recordings[:2] for part in (item.waveform(), PAUSE)]
-    return np.concatenate(parts).astype(np.float64).round(3)
+    return in_turn(recordings[:2], PAUSE_S).astype(np.float64).round(3)
 
 
 def events(server: TritonServer, body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import av
 import numpy as np
 import pytest
 import tritonclient.http as http
+from infer_inputs import inputs_of
 from recordings import wer
 from waiting import wait_until
 
@@ -115,14 +116,13 @@ def test_wrong_requests_name_what_is_wrong(client: Client, server: TritonServer)
     triton = http.InferenceServerClient(server.http_url)
     with closing(triton):
         for body, said in ((b"\xff\xfe", "TEXT takes UTF-8"), (b"x" * 10_001, "at most 10000")):
-            tensor = http.InferInput("TEXT", [1, 1], "BYTES")
-            tensor.set_data_from_numpy(np.array([[body]], np.object_))
+            inputs = inputs_of(http, TEXT=np.array([[body]], np.object_))
             with pytest.raises(Exception, match=said):
-                triton.infer("synthesis", [tensor])
-        tensor.set_data_from_numpy(np.array([[b"Hi."]], np.object_))
+                triton.infer("synthesis", inputs)
+        inputs = inputs_of(http, TEXT=np.array([[b"Hi."]], np.object_))
         with pytest.raises(Exception, match="option 'speed' takes a number"):
-            triton.infer("synthesis", [tensor], parameters={"speed": "9"})
-        answer = triton.infer("synthesis", [tensor])
+            triton.infer("synthesis", inputs, parameters={"speed": "9"})
+        answer = triton.infer("synthesis", inputs)
         assert (
             answer.as_numpy("WAVEFORM").shape[1] / 24_000
             == Spoken.from_json(answer.as_numpy("RESULT").item()).duration

@@ -1,6 +1,5 @@
 """The steps after recognition on the real server: replace, punctuate, itn and post."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,12 +15,6 @@ pytestmark = pytest.mark.server
 
 RULES = "tiger=>twenty one dollars; burning=>damn"
 """Said twice and once in the recording."""
-
-
-@pytest.fixture(scope="module")
-def client(server: Any) -> Iterator[Client]:
-    with Client(f"grpc://{server.grpc_url}") as client:
-        yield client
 
 
 def test_rules_numbers_and_a_users_model_in_their_order(client: Client, waveform: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
+from infer_inputs import inputs_of
 from own_gateway import own_gateway
 from waiting import wait_until
 
@@ -120,9 +121,7 @@ def traced(collector: Collector) -> Iterator[TritonServer]:
 
 
 def silence(module: Any) -> list[Any]:
-    tensor = module.InferInput("PCM16", list(SILENCE.shape), "INT16")
-    tensor.set_data_from_numpy(SILENCE)
-    return [tensor]
+    return inputs_of(module, PCM16=SILENCE)
 
 
 def check_chain(spans: dict[str, dict[str, Any]], model: str) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
+from infer_inputs import inputs_of
 from waiting import wait_until
 
 from conch.client import Client
@@ -33,12 +34,10 @@ def test_a_generous_deadline_changes_nothing(server, waveform):
 def test_a_cancelled_grpc_request_makes_no_further_call(server, waveform, executions):
     pause = np.zeros(4 * 16_000, np.float32)
     long = np.concatenate([waveform, pause] * 60)[np.newaxis]
-    before = executions("moonshine_encoder")[0]
-    item = grpc.InferInput("WAV", list(long.shape), "FP32")
-    item.set_data_from_numpy(long)
+    before, inputs = executions("moonshine_encoder")[0], inputs_of(grpc, WAV=long)
     errors: list[Exception | None] = []
     with grpc.InferenceServerClient(server.grpc_url) as client:
-        call = client.async_infer("speech", [item], lambda result, error: errors.append(error))
+        call = client.async_infer("speech", inputs, lambda result, error: errors.append(error))
         wait_until(lambda: executions("moonshine_encoder")[0] > before)
         call.cancel()
         wait_until(lambda: bool(errors))

@@ -3,13 +3,13 @@
 import json
 import re
 import shutil
-import subprocess
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from servers import SERVE, infer
+from conch_command import called
+from servers import infer
 
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import models_with_config
@@ -97,7 +97,7 @@ def test_a_name_that_no_model_has_is_an_error_that_lists_those_there_are(
 
 
 def test_the_command_says_which_there_are() -> None:
-    done = subprocess.run([*SERVE, "--model-config", "h100"], capture_output=True, text=True)
+    done = called("serve", "--model-config", "h100")
     assert done.returncode == 1
     assert "conch serve: no model has a configs/h100.pbtxt; found: gpu (of " in done.stderr
 

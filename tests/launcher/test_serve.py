@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import stuck_models
 from servers import infer, processes_with, traces_of
 
 from conch.launcher import ServerConfig, TritonServer, guard, triton_server
@@ -114,13 +115,7 @@ def test_model_without_code_is_an_error_not_a_hang(write_model: Callable[..., Pa
 
 
 def test_slow_model_is_named_at_the_timeout(write_model: Callable[..., Path]) -> None:
-    repository = write_model(
-        "slow",
-        "import threading\n"
-        "class TritonPythonModel:\n"
-        "    def initialize(self, args):\n"
-        "        threading.Event().wait()\n",
-    )
+    repository = write_model("slow", stuck_models.AT_START)
     config = ServerConfig([repository], startup_timeout_s=2.0)
     with pytest.raises(ServerError, match=r"not ready within 2 s; still loading: slow"):
         TritonServer(config).start()
@@ -129,15 +124,7 @@ def test_slow_model_is_named_at_the_timeout(write_model: Callable[..., Path]) ->
 def test_stubborn_model_is_killed_after_the_stop_timeout(
     write_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    repository = write_model(
-        "stubborn",
-        "import threading\n"
-        "class TritonPythonModel:\n"
-        "    def execute(self, requests):\n"
-        "        return None\n"
-        "    def finalize(self):\n"
-        "        threading.Event().wait()\n",
-    )
+    repository = write_model("stubborn", stuck_models.AT_END)
     with TritonServer(ServerConfig([repository], stop_timeout_s=1.0)) as server:
         pass
     assert "did not stop within 1 s and is killed" in caplog.text

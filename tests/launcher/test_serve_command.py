@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import stuck_models
 from servers import ANY_PORTS, SERVE, children_of, infer, processes_with, serving, traces_of
 from waiting import wait_until
 
@@ -27,16 +28,7 @@ def test_serve_stops_on_signal(identity_repository: Path, number: signal.Signals
 
 
 def test_serve_second_signal_kills(write_model: Callable[..., Path]) -> None:
-    repository = write_model(
-        "stubborn",
-        "import threading\n"
-        "class TritonPythonModel:\n"
-        "    def execute(self, requests):\n"
-        "        return None\n"
-        "    def finalize(self):\n"
-        "        print('finalizing', flush=True)\n"
-        "        threading.Event().wait()\n",
-    )
+    repository = write_model("stubborn", stuck_models.AT_END)
     with serving("--model-repository", str(repository)) as (process, _, name):
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
@@ -48,14 +40,7 @@ def test_serve_second_signal_kills(write_model: Callable[..., Path]) -> None:
 
 
 def test_serve_interrupted_while_loading(write_model: Callable[..., Path]) -> None:
-    repository = write_model(
-        "slow",
-        "import threading\n"
-        "class TritonPythonModel:\n"
-        "    def initialize(self, args):\n"
-        "        print('initializing', flush=True)\n"
-        "        threading.Event().wait()\n",
-    )
+    repository = write_model("slow", stuck_models.AT_START)
     with subprocess.Popen(
         [*SERVE, *ANY_PORTS, "--model-repository", str(repository)],
         stdout=subprocess.PIPE,

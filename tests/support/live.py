@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tritonclient.http as http
+from infer_inputs import inputs_of
 
 TIMEOUT_S = 120.0
 
@@ -31,9 +32,7 @@ class Chunks:
         """Send a chunk, padded with zeros; return RESULT."""
         inputs = self._inputs(waveform, zeros)
         if sample_rate is not None:
-            rate = self.kind.InferInput("SAMPLE_RATE", [1, 1], "INT32")
-            rate.set_data_from_numpy(np.array([[sample_rate]], np.int32))
-            inputs.append(rate)
+            inputs += inputs_of(self.kind, SAMPLE_RATE=np.array([[sample_rate]], np.int32))
         answer = self.client.infer(
             "speech",
             inputs,
@@ -91,11 +90,7 @@ class Chunks:
 
     def _inputs(self, waveform: np.ndarray, zeros: int) -> list[Any]:
         padded = np.pad(waveform.astype(np.float32), (0, zeros))[np.newaxis]
-        wav = self.kind.InferInput("WAV", list(padded.shape), "FP32")
-        wav.set_data_from_numpy(padded)
-        lens = self.kind.InferInput("WAV_LENS", [1, 1], "INT32")
-        lens.set_data_from_numpy(np.array([[len(waveform)]], np.int32))
-        return [wav, lens]
+        return inputs_of(self.kind, WAV=padded, WAV_LENS=np.array([[len(waveform)]], np.int32))
 
     def _place(self, ends: bool = False) -> dict[str, Any]:
         starts, self.is_new = self.is_new, False

@@ -1,6 +1,7 @@
 """Recordings with references, and how far a text is from its reference."""
 
 import csv
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def recordings_of(folder: Path) -> list[Recording]:
     with (folder / "manifest.tsv").open() as lines:
         rows = list(csv.DictReader(lines, delimiter="\t"))
     return [Recording(folder / row["path"], row["text"]) for row in rows]
+
+
+def in_turn(recordings: Iterable[Recording], pause_s: float) -> np.ndarray:
+    """Return recordings one after the other, with silence after each."""
+    pause = np.zeros(round(16_000 * pause_s), np.float32)
+    return np.concatenate([part for item in recordings for part in (item.waveform(), pause)])
 
 
 def lost_passages(reference: str, hypothesis: str, least: int = 3) -> list[str]:

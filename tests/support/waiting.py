@@ -6,11 +6,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+SHORTEST_S, LONGEST_S = 0.01, 0.1
+"""Between two looks, of which the first come sooner: some list all processes of the machine."""
+
 
 def wait_until(condition: Callable[[], T], timeout_s: float = 60.0) -> T:
     """Return the condition's first value that is true."""
     deadline = time.monotonic() + timeout_s
+    pause_s = SHORTEST_S
     while not (value := condition()):
         assert time.monotonic() < deadline, "not within the time"
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(LONGEST_S, 1.5 * pause_s)
     return value
