@@ -8,8 +8,8 @@ import pytest
 from live_answers import answer, segment, words
 
 from conch.gateway.listen_messages import MAX_END_TEXT, FrameAnswers, ListenMessages
+from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import latest_segments
 from conch.session.resume_state import ResumePoint
 from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript, TurnEvent

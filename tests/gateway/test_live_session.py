@@ -11,6 +11,7 @@ from plain_live import RATE, PlainLiveClient, spoken
 
 from conch.client.live import AsyncLiveStream
 from conch.client.tensors import Request
+from conch.gateway.live_segments import LiveSegment, SegmentChanges
 from conch.gateway.live_session import (
     KEEP_ALIVE_S,
     MAX_WAITING,
@@ -23,7 +24,6 @@ from conch.gateway.live_session import (
     wait_for_more_s,
 )
 from conch.gateway.servers import SessionClient
-from conch.gateway.session_stream import LiveSegment, SegmentChanges
 from conch.wire.errors import (
     ComponentError,
     ConchError,

@@ -54,7 +54,8 @@ OPTIONS = taken_options()
 SOURCES = Path(openapi.__file__).parent
 DOCUMENT = openapi.make_document()
 TRANSCRIPTIONS = DOCUMENT["paths"]["/v1/audio/transcriptions"]["post"]
-FORM = DOCUMENT["components"]["schemas"]["TranscriptionForm"]
+SCHEMAS = DOCUMENT["components"]["schemas"]
+FORM = SCHEMAS["TranscriptionForm"]
 ERROR = DOCUMENT["components"]["responses"]["Error"]
 EXAMPLE_URL = "http://127.0.0.1:9000"
 PAGES = {"/", "/docs", "/favicon.ico", "/page/{name}"}
@@ -186,6 +187,12 @@ def test_the_answers_with_a_text_tell_their_headers() -> None:
     for path in ("/v1/audio/transcriptions", "/v1/audio/translations"):
         headers = DOCUMENT["paths"][path]["post"]["responses"]["200"]["headers"]
         assert set(headers) == {"x-request-id", "x-conch-ignored", "x-conch-warnings"}
+
+
+def test_a_type_without_a_docstring_does_not_show_its_constructor() -> None:
+    shown = {name: item.get("description", "") for name, item in SCHEMAS.items()}
+    wrong = [name for name, text in shown.items() if text.startswith(f"{name}(")]
+    assert not wrong, f"these types need a docstring: {wrong}"
 
 
 def test_every_format_has_its_content_type() -> None:

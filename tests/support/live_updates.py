@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.session_stream import LiveSegment
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent, Word
 
 

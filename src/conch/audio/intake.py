@@ -84,12 +84,13 @@ class _Pool:
         return SocketEnd(ours)
 
     def give_back(self, decoder: SocketEnd) -> None:
-        """Keep a decoder that has said its last word: it may do other jobs."""
+        """Keep a decoder that has said its last word for other jobs; end more than MAX_IDLE."""
         with self._lock:
             self._idle.append(decoder.taken())
             del self._idle[:-MAX_IDLE]
 
     def prepare(self) -> None:
+        """Start the process that forks decoders, unless it runs."""
         with self._lock:
             self._ensure()
 
@@ -122,6 +123,7 @@ class _Pool:
             )
 
     def end(self) -> None:
+        """End all decoders; one at work ends when nobody reads from it."""
         self._idle.clear()
         self._end_process()
 

@@ -194,6 +194,7 @@ def _aac_frame_bytes(header: bytes) -> int:
 
 
 def _mp3_frame_bytes(header: bytes) -> int:
+    """Return the length of an MPEG layer III frame, 0 without a valid header."""
     version, layer = header[1] >> 3 & 3, header[1] >> 1 & 3
     bitrate, rate = header[2] >> 4, header[2] >> 2 & 3
     if version == 1 or layer != 1 or bitrate in (0, 15) or rate == 3:

@@ -36,6 +36,7 @@ class Extent:
     stated_share: float = 1.0
     """Bytes that the container says it has, divided by those that are there; 1 or more."""
     is_cut: bool = False
+    """Whether its last bytes are missing."""
 
 
 def extent_of(at: At, size: int, read_until: int) -> Extent:

@@ -161,6 +161,7 @@ def _channel_pieces(
 
 
 def _spans_of(piece: RequestPiece, probs: FloatArray, rules: SegmentRules) -> list[Span]:
+    """Return the segments that the server finds in a piece, in samples of the recording."""
     segmenter = Segmenter(rules)
     first, last = piece.start // VAD_FRAME_SAMPLES, -(-piece.end // VAD_FRAME_SAMPLES)
     spans = [*segmenter.push(probs[first:last]), *segmenter.flush(piece.end - piece.start)]

@@ -83,6 +83,7 @@ def check_answers(host: str, port: int) -> None:
 
 @contextmanager
 def _silent() -> Iterator[None]:
+    """Keep Ray's core from writing the level of its log to stderr."""
     kept = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:
@@ -148,6 +149,7 @@ def outcomes(
 
 @contextmanager
 def _explained() -> Iterator[None]:
+    """Raise a worker's BulkError in place of Ray's wrapper of it."""
     from ray.exceptions import RayError
 
     try:

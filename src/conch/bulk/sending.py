@@ -202,6 +202,7 @@ class Sender:
         return self._connect(self._url, timeout_s=sending.timeout_s, headers=sending.headers)
 
     async def _lost(self, client: AsyncClient, failure: ServerError) -> None:
+        """Wait until a server answers again, the same or another one; else raise a BulkError."""
         deadline = time.monotonic() + self._sending.patience_s
         async with self._connecting:
             if self._client is not client:

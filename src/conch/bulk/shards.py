@@ -244,4 +244,5 @@ def _arrow(dtype: Any) -> "pyarrow.DataType":
 
 
 def _writable(name: str) -> str:
+    """Return the name of a file, which need not be UTF-8, as text that is."""
     return name.encode(errors="surrogateescape").decode(errors="replace")

@@ -108,6 +108,7 @@ TYPES: dict[str, Any] = {
     "user": lambda text: text and _word(text),
     **dict.fromkeys(PORTS, _port),
 }
+"""Argument types by field of `Router`."""
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -9,6 +9,8 @@ from conch.launcher import TritonServer
 
 
 class HealMetrics(Collector):
+    """The counters of one server, read at each scrape."""
+
     def __init__(self, server: TritonServer, models: Iterable[str]) -> None:
         """Count `models` from 0: Prometheus sees no increase in a counter's first value."""
         self._server, self._models = server, tuple(models)

@@ -68,7 +68,7 @@ SUFFIXES = {"ogg": "opus", "raw": "pcm_s16", "pcm": "pcm_s16", "f32": "pcm_f32"}
 HEARD = "The source of the huge river is the clear spring."
 """Text of `conch voices like` whose sound is compared."""
 READ_BYTES = 65_536
-_WITHOUT = ("timestamps", "deadline_ms", "lead_ms")
+_WITHOUT_FLAG = ("timestamps", "deadline_ms", "lead_ms")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -82,7 +82,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("text", nargs="?", default="-", help="the text (default: -, stdin)")
     add_flags(parser, FLAGS + URL + HEADERS)
-    known = [item for item in fields(SynthesisOptions) if item.name not in _WITHOUT]
+    known = [item for item in fields(SynthesisOptions) if item.name not in _WITHOUT_FLAG]
     add_option_flags(parser, known=known, title="options of the voice")
     voices = add_command(
         subparsers,

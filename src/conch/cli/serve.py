@@ -212,6 +212,7 @@ def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _model(text: str) -> tuple[str, str]:
+    """Return name and folder of a `--model`; the name is empty if there is none."""
     name, equals, folder = text.partition("=")
     name, folder = (name, folder) if equals and "/" not in name else ("", text)
     if not folder or text.startswith("="):

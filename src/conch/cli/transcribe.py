@@ -99,6 +99,7 @@ class TranscribeJob:
         return self.format == "text" and not is_elsewhere and sys.stdout.isatty()
 
     def destination(self, name: str) -> Path | None:
+        """Return the output file of an input, None for stdout."""
         if self.output_dir is None:
             return self.output
         stem = Path(_title(name)).stem
@@ -340,6 +341,7 @@ class Transcription:
                 return transcript
 
     async def _is_back(self, item: Input) -> bool:
+        """Wait for a server that was lost; return whether it is back."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._healed_s
         while clock() < deadline:

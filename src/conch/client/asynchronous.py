@@ -25,7 +25,8 @@ Transport: TypeAlias = GrpcTransport | HttpTransport | GatewayTransport
 """Sends any number of requests at the same time; leaving an answer in parts early cancels one.
 
 Every method raises a `ConchError` if the server cannot be reached, is late, or answers with an
-error; `stream` and `speak` a ServerError if the protocol has no answers in parts.
+error; `stream` and `speak` a ServerError if the protocol has no answers in parts. After `close`,
+requests in flight fail.
 """
 
 
@@ -196,9 +197,9 @@ class AsyncClient:
         A text that is still written comes as an iterable of its pieces, cut anywhere: each sentence
         is spoken when it is complete. A plain iterable is read in a thread.
 
-        A long text goes to the server in parts of a few sentences, each when the audio of the last
-        one is taken. So the server does not run far ahead of a slow reader. With a `format` other
-        than pcm_f32 and pcm_s16 the text goes as one, when all of it is there.
+        A long text goes to the server in parts of a few sentences, each when the audio of the one
+        before it is taken. So the server does not run far ahead of a slow reader. With a `format`
+        other than pcm_f32 and pcm_s16 the text goes as one, when all of it is there.
 
         The last piece has no audio, or the end of a file, and the figures of all. Leaving the loop
         cancels the request, as with `stream`.
@@ -259,7 +260,7 @@ class AsyncClient:
 
         If the server is lost or has lost the stream, this client goes on in another stream. It
         sends the audio since shortly before the last firm word again, at most the last 180 s. Firm
-        text, times and indices go on.
+        text stays as it is; times and indices go on.
 
         Args:
             sample_rate: Hz of the chunks.

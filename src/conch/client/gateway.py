@@ -56,7 +56,10 @@ def voices_of(endpoint: Endpoint) -> list[Voice]:
     status, body = _got(endpoint, "/v1/audio/voices", CONNECT_TIMEOUT_S)
     if status != 200:
         raise from_answer(status, body, str(endpoint))
-    return msgspec.convert(msgspec.json.decode(body)["voices"], list[Voice])
+    try:
+        return msgspec.convert(msgspec.json.decode(body)["voices"], list[Voice])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServerError(f"the answer is no list of voices: {error!s:.200}") from None
 
 
 def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]:

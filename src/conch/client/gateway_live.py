@@ -81,6 +81,7 @@ class GatewayStreams:
                 await stream.close()
 
     async def close(self) -> None:
+        """Close all streams, whatever they wait for."""
         streams, self._open = list(self._open.values()), {}
         await asyncio.gather(*(stream.close() for stream in streams))
         await self._connector.close()

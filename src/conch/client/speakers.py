@@ -34,6 +34,7 @@ def speakers_home() -> Path:
 
 
 def enrolled_voices() -> list[EnrolledVoice]:
+    """Return all enrolled voices, by name."""
     return [_read(path) for path in sorted(speakers_home().glob("*.json"))]
 
 

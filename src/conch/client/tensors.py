@@ -128,9 +128,11 @@ class TritonTransport(ABC):
         """Send a request, and return the tensor RESULT of the answer."""
 
     async def infer(self, request: Request) -> list[Transcript]:
+        """Send a request and return a transcript of each audio."""
         return await transcripts(await self.result(request), request.num_rows)
 
     async def ask(self, request: Request) -> bytes:
+        """Send a request of another kind, and return the text of its answer."""
         result = await self.result(request)
         return bytes(result.item()) if result is not None else b""
 

@@ -148,8 +148,15 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
 
     def segment_of(item: WrittenSegment) -> Segment:
         best, words = Hypothesis(item.text, 0.0, 0.0), tuple(map(word_of, item.words))
-        more: Any = {name: getattr(item, name) for name in ("channel", "language", "speaker")}
-        return Segment(item.start, item.end, (best,), words, **more)
+        return Segment(
+            item.start,
+            item.end,
+            (best,),
+            words,
+            channel=item.channel,
+            language=item.language,
+            speaker=item.speaker,
+        )
 
     segments = tuple(map(segment_of, written.segments))
     text = joined_text(item.text for item in segments) if written.text is None else written.text

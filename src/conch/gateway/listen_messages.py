@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
+from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import SummedCalls, joined_answers
 from conch.session.resume_state import ResumePoint
 from conch.wire.joining import joined_text
@@ -27,9 +27,10 @@ MAX_END_TEXT = 100_000
 """Longest text of the last message in characters: two hours of speech, so that a session of a day
 takes no more than one of two hours."""
 
-_NOTHING = ("", "", "")
 MAX_RELABELLED = 1000
 """Most stretches of the last message that have another speaker."""
+_NOTHING = ("", "", "")
+"""`_parts_of` no text."""
 
 
 class ListenMessages:

@@ -20,8 +20,8 @@ from conch.client import OptionValue, tensors
 from conch.client.aio import timeout, within
 from conch.client.live import AsyncLiveStream
 from conch.gateway.live_audio import Samples
+from conch.gateway.live_segments import LiveSegment, SegmentChanges
 from conch.gateway.servers import SessionClient
-from conch.gateway.session_stream import LiveSegment, SegmentChanges
 from conch.session.joined_streams import JoinedStreams
 from conch.session.resume_state import ResumePoint
 from conch.wire.errors import ConchError, OverloadedError

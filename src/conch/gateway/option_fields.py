@@ -50,8 +50,8 @@ def with_openais(
 
 def wishes_among(names: Collection[str], options: RecognitionOptions) -> dict[str, str]:
     """Return the options among some that a server may leave out, by the component they need."""
-    may_lack = {"itn", *(["punctuate"] if options.writes_punctuation else [])}
-    return {rewriters()[name].component: name for name in names if name in may_lack}
+    may_lack = ("itn", "punctuate") if options.writes_punctuation else ("itn",)
+    return {rewriters()[name].component: name for name in may_lack if name in names}
 
 
 async def granted(

@@ -66,9 +66,11 @@ async def fit_voice(request: web.Request) -> web.Response:
             if not samples:
                 raise invalid(SAMPLES, f"a voice takes 3 to 50 recordings, each in {SAMPLES}")
             consent = next(iter(form.files.get(CONSENT, ())), None)
-            more: Any = {"minutes": int(minutes), "consent": consent}
             fitting = gateway.servers.answer(
-                lambda client: client.fit_voice(name, samples, **more), form.digest
+                lambda client: client.fit_voice(
+                    name, samples, minutes=int(minutes), consent=consent
+                ),
+                form.digest,
             )
             return _answer(await fitting)
 
@@ -78,10 +80,12 @@ async def get_voice(request: web.Request) -> web.Response:
 
 
 async def stop_fitting(request: web.Request) -> web.Response:
+    """End the work on a voice, which is kept as it is."""
     return _answer(await _asked(request, lambda client, name: client.stop_fitting(name)))
 
 
 async def remove_voice(request: web.Request) -> web.Response:
+    """Delete a voice, also one in work."""
     await _asked(request, lambda client, name: client.remove_voice(name))
     name = request.match_info["name"]
     return web.json_response({"id": name, "object": "audio.voice.deleted", "deleted": True})

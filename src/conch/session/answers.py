@@ -117,8 +117,12 @@ def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPas
     """Return the rolling passes of a stream plus those of earlier streams."""
     if before is None:
         return now
-    names = ("made", "skipped", "refused")
-    return replace(now, **{name: getattr(before, name) + getattr(now, name) for name in names})
+    return replace(
+        now,
+        made=before.made + now.made,
+        skipped=before.skipped + now.skipped,
+        refused=before.refused + now.refused,
+    )
 
 
 def latest_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:

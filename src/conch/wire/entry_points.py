@@ -84,7 +84,8 @@ class ChunkPosition:
 class Health(msgspec.Struct, frozen=True):
     """The answer of `speech` about its components.
 
-    Triton calls a model ready whose process has died or hangs. `speech` knows better.
+    Triton calls a model ready whose process has died or hangs. `speech` knows better. The defaults
+    stand for what a server of an earlier version does not say.
     """
 
     away: tuple[str, ...]

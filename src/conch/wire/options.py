@@ -50,15 +50,16 @@ class RecognitionOptions(FamilyOptions):
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
         "the path. auto is offline for a recording. For live audio it is streaming with lm_fusion, "
-        f"endpointing=false or a streaming decoder ({_HEARING}), and without Moonshine and "
-        "Whisper; otherwise two_pass",
+        f"endpointing=false or a streaming decoder ({_HEARING}), or on a server without Moonshine "
+        "and Whisper; otherwise two_pass",
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
         "what writes the text: attention is Whisper, wfst CTC in a graph of known words; none only "
-        "tells who speaks when",
+        "tells who speaks when; the live text of two_pass comes from wfst, or from ctc with "
+        "lm_fusion",
         otherwise="attention with prompt, languages, task=translate or another language than en, "
-        "and without Moonshine; with your own model its decoder",
+        "or on a server without Moonshine; with your own model its decoder",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
@@ -356,13 +357,15 @@ class RecognitionOptions(FamilyOptions):
     @property
     def opinions(self) -> frozenset[Opinion]:
         """Second scorers of the hypotheses. `rescorer` must not be auto."""
-        assert not (self.rescore and self.rescorer == "auto")
-        asked: dict[Any, bool] = {
-            self.rescorer: self.rescore,
-            "ctc": self.ctc_rescore,
-            "attention": self.attention_rescore,
-        }
-        return frozenset(name for name, is_asked in asked.items() if is_asked)
+        opinions: set[Opinion] = set()
+        if self.rescore:
+            assert self.rescorer != "auto"
+            opinions.add(self.rescorer)
+        if self.ctc_rescore:
+            opinions.add("ctc")
+        if self.attention_rescore:
+            opinions.add("attention")
+        return frozenset(opinions)
 
     @property
     def reads_prompt(self) -> bool:

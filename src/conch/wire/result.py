@@ -113,10 +113,9 @@ class Segment:
     """Who says it, with `speakers`; else it is not in the JSON. The segment is then a turn: it has
     one speaker. Live: who says most of it; its words may have others."""
     emotion: str = ""
-    """Emotion (happy, sad, angry, neutral, …), if the decoder tells it; else this field and `event`
-    are not in the JSON."""
+    """Emotion (happy, sad, angry, neutral, …), if the decoder tells it; else not in the JSON."""
     event: str = ""
-    """Sound (speech, bgm, laughter, applause, …), if the decoder tells it."""
+    """Sound (speech, bgm, laughter, applause, …), if the decoder tells it; else not in the JSON."""
 
     @property
     def text(self) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from conch.gateway.errors import ApiError
+from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime.turns import EventDialect, Turns
-from conch.gateway.session_stream import LiveSegment
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent, Word
 
 NOTHING = Transcript((Hypothesis("", 0, 0),), (), 0.0, (), {})

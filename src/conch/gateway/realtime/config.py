@@ -110,6 +110,7 @@ class SessionConfig:
 
     @property
     def is_manual(self) -> bool:
+        """Whether the client commits its turns."""
         return self.turn_detection is None
 
     def updated(self, session: Any, aliases: Mapping[str, str]) -> "SessionConfig":

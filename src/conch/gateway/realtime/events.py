@@ -75,8 +75,15 @@ def delta(item_id: str, text: str) -> Event:
 
 def segment(item_id: str, part: Segment) -> Event:
     """Return the event of what one speaker says, on the session's clock."""
-    more = {name: getattr(part, name) for name in ("speaker", "start", "end", "text")}
-    return _said("segment", item_id, id=new_id("seg"), **more)
+    return _said(
+        "segment",
+        item_id,
+        id=new_id("seg"),
+        speaker=part.speaker,
+        start=part.start,
+        end=part.end,
+        text=part.text,
+    )
 
 
 def completed(

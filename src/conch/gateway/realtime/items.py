@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from conch.gateway.errors import ApiError, api_error
+from conch.gateway.live_segments import LiveSegment
 from conch.gateway.realtime import events
-from conch.gateway.session_stream import LiveSegment
 from conch.wire.errors import OptionError
 from conch.wire.joining import joined_text, separator
 from conch.wire.result import OpenUtterance, Segment, Word, text_of_words

@@ -19,11 +19,11 @@ from itertools import count
 from operator import itemgetter
 
 from conch.gateway.errors import ApiError
+from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.items import Item, ItemUtterance
-from conch.gateway.session_stream import LiveSegment
 from conch.wire.result import OpenUtterance, TurnEvent
 
 LEAST_COMMIT_S = 0.1

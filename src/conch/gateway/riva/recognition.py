@@ -17,6 +17,7 @@ from conch.gateway.errors import ApiError, invalid, overloaded
 from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.limits import check_length
 from conch.gateway.live_audio import WAV_FORMS, LiveFrames, Samples
+from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
 from conch.gateway.option_fields import granted
@@ -24,7 +25,6 @@ from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.protocol import Message, message_class
 from conch.gateway.riva.recognition_config import CONTAINERS, RAW, RecognitionSettings, settings_of
 from conch.gateway.servers import SessionClient, recognition_request
-from conch.gateway.session_stream import LiveSegment
 from conch.gateway.state import Gateway
 from conch.wire.errors import OptionError, TranscriptionError, from_wire
 from conch.wire.joining import num_words, separator

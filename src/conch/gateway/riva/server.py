@@ -65,8 +65,10 @@ _ANSWERS: dict[str, Answer] = {
 
 
 def _handler(gateway: Gateway, method: Method) -> Any:
+    answer = _ANSWERS[method.path]
+
     async def handle(_requests: Any, context: Any) -> None:
-        await observed(RpcCall(gateway, method, context), _ANSWERS[method.path])
+        await observed(RpcCall(gateway, method, context), answer)
 
     return grpc.stream_stream_rpc_method_handler(handle)
 

@@ -121,6 +121,7 @@ class WyomingConnection:
 
     async def _next(self, idle_s: float | None = None) -> Event | None:
         """Return the next event, None at the end; raise an ApiError if none has come in time."""
+        # None is no limit, and needs no message.
         message = f"no event has come for {idle_s or 0:g} s; begin again"
         async with within(idle_s, ApiError(408, message, code="timeout")):
             event = await self._events.next()
