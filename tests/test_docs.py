@@ -12,16 +12,13 @@ from conch.wire.entry_points import ENTRY_POINTS, FITTING, SYNTHESIS
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(
-    "name", ["components_table", "configuration_table", "limits_table", "options_table"]
-)
+@pytest.mark.parametrize("name", ["limits_table", "tables"])
 def test_a_generated_table_is_that_of_the_code(name: str) -> None:
     tables = script(name)
-    for document in getattr(tables, "DOCUMENTS", None) or (tables.DOCUMENT,):
+    for document in tables.DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         assert tables.MARKED.search(text), "the markers are gone"
-        write = getattr(tables, "with_table", None) or tables.with_tables
-        assert write(text) == text, f"run scripts/{name}.py"
+        assert tables.with_tables(text) == text, f"run scripts/{name}.py"
 
 
 def test_every_limit_has_its_test() -> None:
@@ -36,7 +33,7 @@ def test_every_limit_has_its_test() -> None:
 
 
 def test_every_parameter_of_every_model_has_its_row_and_a_meaning() -> None:
-    tables = script("configuration_table")
+    tables = script("tables")
     rows = re.findall(r"^\| `(\w+)` \|.*\| (.*) \| (.+) \|$", tables.parameters_table(), re.M)
     documented = {
         (model, name) for name, models, _ in rows for model in re.findall(r"`(\w+)`", models)
@@ -60,7 +57,7 @@ def test_a_parameter_takes_the_comment_right_above_it(tmp_path: Path) -> None:
         'parameters { key: "one" value { string_value: "1" } }\n'
         'parameters { key: "other" value { string_value: "" } }\n'
     )
-    one, other = script("configuration_table").parameters(config)
+    one, other = script("tables").parameters(config)
     assert (one.name, one.value, one.meaning) == ("one", "1", "What it is, in two lines.")
     assert (other.value, other.meaning) == ("", "")
 

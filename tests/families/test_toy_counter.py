@@ -85,7 +85,7 @@ def test_its_options_are_flags_and_fields_of_a_form() -> None:
 
 
 def test_its_options_are_in_the_docs() -> None:
-    tables = script("options_table")
+    tables = script("tables")
     title, _, row, other = tables.options_list().splitlines()[-4:]
     assert title == "**Word counter**"
     assert row.startswith("- `count_most` (0 to 9; default 0): count a word up to ")
@@ -142,10 +142,7 @@ def test_its_config_is_held_against_its_declaration() -> None:
 
 
 def test_its_tensors_have_a_table() -> None:
-    tables, marks = (
-        script("components_table"),
-        "<!-- tensors of word_counter -->\n<!-- /tensors -->",
-    )
+    tables, marks = script("tables"), "<!-- tensors of word_counter -->\n<!-- /tensors -->"
     text = tables.with_tables(marks)
     assert "word_counter" in tables.without_section("")
     assert "word_counter" not in tables.without_section(marks)
