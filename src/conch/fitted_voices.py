@@ -35,6 +35,8 @@ STOP = ".stop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedVoice:
+    """A voice, as clients see it."""
+
     name: str
     status: Literal["queued", "fitting", "ready", "failed"] = "queued"
     created_at: int = field(default_factory=lambda: int(time.time()))
