@@ -83,7 +83,7 @@ def test_its_options_are_flags_and_fields_of_a_form() -> None:
 
 
 def test_its_options_are_in_the_docs() -> None:
-    tables = script("options_table")
+    tables = script("tables")
     title, _, row, other = tables.options_list().splitlines()[-4:]
     assert title == "**Word counter**"
     assert row.startswith("- `count_most` (0 to 9; default 0): count a word up to ")
