@@ -9,7 +9,7 @@ import pytest
 
 from conch.families import FAMILIES, all_components, decoders, traits
 from conch.families.family import Family
-from conch.families.options import Above, Below, Given, Other, When
+from conch.families.options import Above, Below, Other, When
 from conch.recognition.hooks import recogniser_of
 from conch.wire.option_values import describe, words_of
 from conch.wire.options import RULES, RecognitionOptions, all_options, all_rules
@@ -31,8 +31,6 @@ def check_condition(when: When) -> None:
                 assert isinstance(now, int | float)
             case Below(option):
                 assert isinstance(now, int | float) and DEFAULTS.value(option)
-            case Given():
-                assert isinstance(now, str)
             case _:
                 one = wanted.value if isinstance(wanted, Other) else wanted
                 values = one if isinstance(one, tuple) else (one,)

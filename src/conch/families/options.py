@@ -59,16 +59,12 @@ class Below:
     factor: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Holds for a text that is not empty."""
-
-
-GIVEN = Given()
+GIVEN = Other("")
+"""Holds for a text that is not empty."""
 
 When = Mapping[str, Any]
 """A condition on the options of a request, by name: all must hold. A value stands for itself, a
-tuple for any of its values. `Other`, `Above`, `Below` and `Given` say more. The names are those of
+tuple for any of its values. `Other`, `Above` and `Below` say more. The names are those of
 options, and of properties of `RecognitionOptions`."""
 
 
@@ -106,8 +102,6 @@ def _fits(value: Any, wanted: Any, value_of: Callable[[str], Any]) -> bool:
             return bool(value > limit)
         case Below():
             return bool(value < value_of(wanted.option) * wanted.factor)
-        case Given():
-            return bool(value)
         case tuple():
             return value in wanted
         case _:

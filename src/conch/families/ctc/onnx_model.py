@@ -123,10 +123,13 @@ def _open_on_cpu(path: Path, threads: int, *, is_whole: bool) -> onnxruntime.Inf
 
         return cpu_graph(existing(path, _WHAT), is_whole=is_whole)
 
+    def make(made: Path) -> None:
+        made.write_bytes(graph())
+
     if path != SHIPPED:
         return open_network(_WHAT, path, threads, content=graph())
     name = f"ctc-{digest_of(path)}-{'whole' if is_whole else 'step'}-{_REVISION}.onnx"
-    return open_network(_WHAT, cached(name, _WHAT, lambda made: made.write_bytes(graph())), threads)
+    return open_network(_WHAT, cached(name, _WHAT, make), threads)
 
 
 def _open_on_cuda(path: Path, threads: int, device_index: int) -> onnxruntime.InferenceSession:

@@ -174,11 +174,7 @@ def _summary(folder: Path, model: FunasrFolder, family: str) -> ModelSummary:
 
 @readable()
 def read_paraformer(folder: Path, precision: str) -> ParaformerFolder:
-    """Return what the folder of a Paraformer holds; see `Reader`.
-
-    It has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or `tokens.txt` and
-    the rest in the metadata of `model.onnx`.
-    """
+    """Return what the folder of a Paraformer holds, which FunASR or sherpa-onnx has exported."""
     if files_in(folder, "decoder*.onnx"):
         raise UnfitModelError("it has decoder*.onnx: an online Paraformer is of another kind", 0)
     embedder = of_precision(files_in(folder, f"{EMBEDDER}*.onnx"), EMBEDDER, precision)

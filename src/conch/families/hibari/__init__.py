@@ -19,7 +19,7 @@ MAX_TOKENS = 1500
 TEXT_FRONTEND = ComponentInfo(
     name="text_frontend", title="Front end", step="read", is_one_by_one=True, package=PACKAGE
 )
-ACOUSTIC, VOCODER = speaking_components("acoustic", "vocoder", PACKAGE)
+ACOUSTIC, VOCODER = speaking_components("acoustic", "vocoder", package=PACKAGE)
 
 FAMILY = Family(
     name="hibari",

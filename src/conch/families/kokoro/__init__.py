@@ -55,7 +55,7 @@ OPENAI_NAMES = {
     "cedar": "am_fenrir",
 }
 
-ACOUSTIC, VOCODER = speaking_components("kokoro_acoustic", "kokoro_vocoder", PACKAGE)
+ACOUSTIC, VOCODER = speaking_components("kokoro_acoustic", "kokoro_vocoder", package=PACKAGE)
 _WITH_SPEAKERS = replace(SPEAKERS, also_needs=PACKAGE)
 GRADIENT, VOICE_STYLE = (
     ComponentInfo(name=name, title=title, step="voice", is_one_by_one=True, package=_WITH_SPEAKERS)

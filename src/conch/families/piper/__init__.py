@@ -20,7 +20,7 @@ that fits counts. Other sounds are written alike."""
 UNITS = frozenset(f"{BEGIN}{BETWEEN}{END} ,.:;?!abdefhijklmnopstuvwzæðŋɐɑɔəɚɛɜɡɪɹɾʃʊʌʒθˈˌː")  # noqa: RUF001
 """Units without which a voice cannot speak English."""
 
-ACOUSTIC, VOCODER = speaking_components("piper_acoustic", "piper_vocoder", PACKAGE)
+ACOUSTIC, VOCODER = speaking_components("piper_acoustic", "piper_vocoder", package=PACKAGE)
 
 FAMILY = Family(
     name=NAME,

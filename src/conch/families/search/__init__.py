@@ -1,6 +1,6 @@
 """Families whose search reads an encoder's frames, CTC and transducers: components and rules."""
 
-from conch.families.family import ComponentInfo, WeightsPackage
+from conch.families.family import ComponentInfo, Step, WeightsPackage
 from conch.families.options import GIVEN, Rule
 
 DEFAULT_WHEN = {"task": "transcribe", "languages": "", "prompt": ""}
@@ -16,16 +16,12 @@ def search_components(
     package: WeightsPackage | None = None,
     *,
     is_stream: bool = False,
-) -> tuple[ComponentInfo, ComponentInfo]:
+) -> tuple[ComponentInfo, ...]:
     """Return an encoder and a decoder, in the order of `names`."""
-    encoder, decoder = names
-    return (
-        ComponentInfo(
-            name=encoder, title=title, step="encode", is_stream=is_stream, package=package
-        ),
-        ComponentInfo(
-            name=decoder, title=title, step="decode", is_stream=is_stream, package=package
-        ),
+    steps: tuple[Step, ...] = ("encode", "decode")
+    return tuple(
+        ComponentInfo(name=name, title=title, step=step, is_stream=is_stream, package=package)
+        for name, step in zip(names, steps, strict=True)
     )
 
 
