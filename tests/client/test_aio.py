@@ -1,10 +1,10 @@
-"""Coroutines that run at the same time."""
+"""Coroutines that run at the same time, and blocks that have to end in time."""
 
 import asyncio
 
 import pytest
 
-from conch.client.aio import all_of
+from conch.client.aio import all_of, within
 
 
 def test_results_are_in_order_and_an_error_ends_the_others() -> None:
@@ -38,3 +38,14 @@ def test_results_are_in_order_and_an_error_ends_the_others() -> None:
         assert ended == ["never"]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.virtual_time
+async def test_a_block_that_takes_too_long_ends_with_the_error_that_was_named() -> None:
+    late = ValueError("late")
+    with pytest.raises(ValueError, match="late"):
+        async with within(1.0, late):
+            await asyncio.Future()
+    for seconds in (1.0, None):
+        async with within(seconds, late):
+            await asyncio.sleep(0.5)

@@ -77,14 +77,11 @@ def shifted_events(
 def shifted_utterance(
     utterance: OpenUtterance, seconds: float, label: Label = FIRST
 ) -> OpenUtterance:
-    heard_until = utterance.heard_until
-    return OpenUtterance(
-        start=_later(utterance.start, seconds),
-        firm=shifted(utterance.firm, seconds, label),
-        tentative=shifted(utterance.tentative, seconds, label),
-        newest=shifted(utterance.newest, seconds, label),
-        heard_until=_later(heard_until, seconds) if heard_until else 0.0,
-    )
+    parts = (utterance.firm, utterance.tentative, utterance.newest)
+    heard_until = utterance.heard_until and _later(utterance.heard_until, seconds)
+    firm, tentative, newest = (shifted(part, seconds, label) for part in parts)
+    start = _later(utterance.start, seconds)
+    return OpenUtterance(start, firm, tentative, newest, heard_until)
 
 
 def _moved(item: Timed, seconds: float, **changes: Any) -> Timed:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from conch.families import decoders
 from conch.wire.joining import joined_text
@@ -13,8 +13,6 @@ from conch.wire.result import Hypothesis
 
 Opinion = Literal["neural", "ngram", "ctc", "attention"]
 """A second scorer of hypotheses: a language model, or another acoustic model."""
-
-Number = TypeVar("Number", int, float)
 
 
 class Weights(NamedTuple):
@@ -89,18 +87,12 @@ def _hypothesis(score: float, linked: Any) -> Hypothesis:
     while linked:
         linked, item = linked
         parts.appendleft(item)
-    return Hypothesis(
-        text=joined_text(part.text for part in parts),
-        score=score,
-        am_score=sum(part.am_score for part in parts),
-        lm_score=_sum([part.lm_score for part in parts]),
-        num_words=_sum([part.num_words for part in parts]),
-        ctc_score=_sum([part.ctc_score for part in parts]),
-        attention_score=_sum([part.attention_score for part in parts]),
-    )
+    names = ("lm_score", "num_words", "ctc_score", "attention_score")
+    sums = {name: _sum([getattr(part, name) for part in parts]) for name in names}
+    text, am_score = joined_text(part.text for part in parts), sum(part.am_score for part in parts)
+    return Hypothesis(text, score, am_score, **sums)
 
 
-def _sum(values: Sequence[Number | None]) -> Number | None:
+def _sum(values: Sequence[Any]) -> Any:
     """Return the sum of the values, or None if one is None or there are no values."""
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known and len(known) == len(values) else None
+    return None if None in values or not values else sum(values[1:], values[0])
