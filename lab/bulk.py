@@ -20,9 +20,10 @@ from conch.bench.header import Flat, Header, origin
 from conch.bench.servers import server_of, triton_version
 from conch.cli.bench import URL, settings_of
 from conch.cli.demo import SPEECH
-from conch.scoring.error_rates import number, percent, table
+from conch.scoring.error_rates import number, percent
 from conch.wire.errors import BenchError
 from lab.command import Command, lab_header, reporting
+from lab.reports import table_of
 
 SAMPLE_RATE = 16_000
 SUBTYPE = "PCM_16"
@@ -84,21 +85,23 @@ def run(settings: BulkBenchmark) -> BulkReport:
 
 def markdown(report: BulkReport) -> str:
     start_s = report.start_s
-    columns = ("files of", "files", "transcribe s", "bulk s", "without Ray's start s", "more %")
-    rows = [
+    shown = table_of(
+        report.lengths,
         (
-            f"{item.seconds} s",
-            *(str(item.files), number(item.transcribe_s), number(item.bulk_s)),
-            *(number(item.bulk_s - start_s), percent(item.over(start_s), sign=True)),
-            number(item.rtfx(start_s)),
-        )
-        for item in report.lengths
-    ]
+            ("files of", lambda item: f"{item.seconds} s"),
+            ("files", lambda item: item.files),
+            ("transcribe s", lambda item: number(item.transcribe_s)),
+            ("bulk s", lambda item: number(item.bulk_s)),
+            ("without Ray's start s", lambda item: number(item.bulk_s - start_s)),
+            ("more %", lambda item: percent(item.over(start_s), sign=True)),
+            ("RTFx", lambda item: number(item.rtfx(start_s))),
+        ),
+    )
     files = sum(item.files for item in report.lengths)
     audio_s = sum(item.files * item.seconds for item in report.lengths)
     come_from = origin(report.header, f"{files} files", audio_s)
     start = f"A run of one file of a second takes {start_s:.1f} s, which is Ray's start and end."
-    return "\n\n".join((come_from, start, table((*columns, "RTFx"), rows)))
+    return "\n\n".join((come_from, start, shown))
 
 
 def _files(folder: Path, seconds: int, count: int) -> Path:

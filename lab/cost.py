@@ -19,7 +19,7 @@ from conch.cli.arguments import UsageError
 from conch.scoring.error_rates import number, table
 from lab.command import Command
 from lab.growth.benchmark import at_16_khz, clips, joined
-from lab.panels import panels
+from lab.reports import panels
 
 PATHS: Mapping[str, Mapping[str, str]] = {
     "fast": {},

@@ -21,8 +21,7 @@ from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from lab.arguments import named_options
 from lab.command import Command, lab_header, reporting
-from lab.markdown import page
-from lab.panels import panels
+from lab.reports import page, panels
 
 CTC = {"decoder": "ctc"}
 NGRAM = {"rescore": True, "rescorer": "ngram"}

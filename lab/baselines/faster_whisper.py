@@ -42,7 +42,7 @@ def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
     )
 
 
-def measure(job: Job[Options], on_answer: Callable[[], object]) -> BaselineRun:
+def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
     return one_process.measure(load, job, on_answer)
 
 

@@ -10,7 +10,7 @@ from conch.scoring.error_rates import number, table
 from lab.chaos.answers import OUTCOMES
 from lab.chaos.campaign import ChaosReport
 from lab.chaos.strikes import Strike
-from lab.markdown import page, table_of
+from lab.reports import page, table_of
 
 MARKED = re.compile(r"(<!-- chaos -->\n).*?(<!-- /chaos -->)", flags=re.S)
 MOST_SHOWN = 40

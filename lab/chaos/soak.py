@@ -19,7 +19,7 @@ from conch.scoring.error_rates import number, table
 from lab.chaos.honest import BY_GATEWAY, BY_GRPC, CTC, LIVE, NGRAM, RECORDING, Honest
 from lab.chaos.served import Serve, say
 from lab.command import lab_header
-from lab.markdown import page
+from lab.reports import page
 
 CLIENTS = (RECORDING, BY_GRPC, BY_GATEWAY, CTC, NGRAM, LIVE)
 """One client of each kind; all but the last are stateless."""

@@ -21,7 +21,7 @@ from lab.endpoints.made_turns import made_turns
 from lab.endpoints.replay import EagerFigures, End, Figures, Turn
 from lab.endpoints.served import ServedFigures, spoken
 from lab.endpoints.signals import Listener, Signals
-from lab.markdown import Columns, page, table_of
+from lab.reports import Columns, page, table_of
 
 SOURCES = ("ljspeech", "common_voice")
 SILENCES_S = (0.3, 0.5, 0.8, 1.0, 1.5)

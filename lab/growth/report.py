@@ -10,8 +10,7 @@ from conch.cli.bench import LIMIT, settings_of
 from conch.scoring.error_rates import number, percent
 from lab.command import Command, reporting
 from lab.growth.benchmark import Cost, GrowthBenchmark, GrowthReport, run
-from lab.markdown import Columns, page, table_of
-from lab.panels import panels
+from lab.reports import Columns, page, panels, table_of
 
 COST: Columns[Any] = (
     (

@@ -9,7 +9,7 @@ from conch.scoring.error_rates import number, percent, table
 from lab.command import Command
 from lab.live.benchmark import ViewerReport, run
 from lab.live.figures import ViewedRun
-from lab.markdown import page, table_of
+from lab.reports import page, table_of
 
 
 def markdown(report: ViewerReport) -> str:

@@ -27,9 +27,9 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from lab.arguments import named_options
 from lab.command import Command, lab_header
-from lab.markdown import page, table_of
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total
+from lab.reports import page, table_of
 from lab.turns import rotated
 
 LISTED = ("names", "hotwords", "prompt")

@@ -25,9 +25,9 @@ from lab.baselines.faster_whisper import BATCHES
 from lab.baselines.sherpa_onnx_moonshine import FORMATS
 from lab.command import Command, reporting
 from lab.figures import BaselineFigures, JudgedRun
-from lab.markdown import page
 from lab.offline.benchmark import ComparisonBenchmark, OfflineComparison, run
 from lab.recordings.joined import Joining
+from lab.reports import page
 
 ERROR_COLUMNS = ("words", "sub", "del", "ins", "WER %", "sub %", "del %", "ins %")
 MOST_RUNS = 40

@@ -8,9 +8,10 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,14 @@ from conch.component import Array, ComponentModel, Outputs, Row
 from conch.component.parameters import read_parameters
 from conch.wire.errors import ComponentError, MissingModelError, TranscriptionError
 from lab.model_repository import model_args, read_config
+
+# Each imports another runtime, and a path does not need all of them.
+_CLASSES: Mapping[str, tuple[str, str, str]] = {
+    "vad": ("silero.vad", "SileroVad", "SileroConfig"),
+    "attention_encoder": ("whisper.encoder", "WhisperEncoder", "WhisperEncoderConfig"),
+    "attention_decoder": ("whisper.decoder", "WhisperDecoder", "WhisperDecoderConfig"),
+}
+"""Module, component and parameters of the models, within `conch.families`."""
 
 
 class HostTensor:
@@ -125,7 +134,9 @@ def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
     queues = {}
     for model in models:
         config = read_config(model)
-        component, config_type = _classes(model)
+        module, *names = _CLASSES[model]
+        family = import_module(f"conch.families.{module}")
+        component, config_type = (getattr(family, name) for name in names)
         parameters: Any = read_parameters(config_type, model_args(config))
         instances = sum(group.count for group in config.instance_group)
         batching = config.dynamic_batching
@@ -135,20 +146,3 @@ def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
             batching.max_queue_delay_microseconds / 1e6,
         )
     return queues
-
-
-def _classes(model: str) -> tuple[Callable[[Any], ComponentModel], type]:
-    # Each imports another runtime, and a path does not need all of them.
-    if model == "vad":
-        from conch.families.silero.vad import SileroConfig, SileroVad
-
-        return SileroVad, SileroConfig
-    if model == "attention_encoder":
-        from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-
-        return WhisperEncoder, WhisperEncoderConfig
-    if model == "attention_decoder":
-        from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
-
-        return WhisperDecoder, WhisperDecoderConfig
-    raise KeyError(model)

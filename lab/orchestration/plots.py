@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.orchestration.figures import LoadFigures, SystemFigures
-from lab.panels import panels
+from lab.reports import panels
 
 LATENCY = "latency-load.png"
 THROUGHPUT = "throughput-concurrency.png"

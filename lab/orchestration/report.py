@@ -10,10 +10,10 @@ from conch.cli.bench import LIMIT, RATE, each_once, rates, settings_of
 from conch.scoring.error_rates import number, percent, table
 from conch.wire.errors import BenchError
 from lab.command import Command, reporting
-from lab.markdown import page, table_of
 from lab.orchestration import plots
 from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport, run
 from lab.orchestration.figures import LoadFigures, Ratio, SystemFigures
+from lab.reports import page, table_of
 from lab.settings import Setting, read_settings
 
 Systems = Mapping[str, SystemFigures]

@@ -23,7 +23,7 @@ from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of
 from conch.wire.result import Transcript
 from lab.command import lab_header
-from lab.markdown import page, table_of
+from lab.reports import page, table_of
 from lab.served import answers, sample_of
 from lab.speakers.conversations import (
     CONDITIONS,

@@ -30,9 +30,9 @@ from conch.scoring.error_rates import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
 from lab.command import lab_header
-from lab.markdown import page
 from lab.orchestration.component_queues import HostTensor
 from lab.pacing import paced
+from lab.reports import page
 from lab.speakers.benchmark import SpeakersBenchmark
 from lab.speakers.conversations import Condition, Conversation, read_sources
 from lab.waveforms import resampled
