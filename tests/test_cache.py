@@ -199,6 +199,11 @@ def test_two_processes_map_the_same_file(cache):
         assert int(inode) == (cache / "name" / "keys.npy").stat().st_ino
 
 
+def a_file_instead(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_bytes(b"")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -209,7 +214,7 @@ def test_two_processes_map_the_same_file(cache):
         lambda folder: (folder / "sizes.json").write_text('{"keys": 8}'),
         lambda folder: (folder / "sizes.json").write_text("[]"),
         lambda folder: (folder / "keys.npy").write_bytes(b"not an array of numpy" * 100),
-        lambda folder: (shutil.rmtree(folder), folder.write_bytes(b"")),
+        a_file_instead,
     ],
 )
 def test_what_is_broken_is_made_again(cache, caplog, damage):

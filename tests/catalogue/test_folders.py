@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import ctc_toys
@@ -60,14 +61,22 @@ def test_every_kind_has_a_toy() -> None:
     assert TOYS.keys() == KINDS.keys()
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    @cache
+    def once(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp(kind)
+        made = TOYS[kind](folder)
+        # Some have folders of their own; FunASR's are its own export, and that of sherpa-onnx.
+        return made[0] if isinstance(made, tuple) else folder
+
+    return once
+
+
 @pytest.fixture
-def plain(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def plain(request: pytest.FixtureRequest, exported: Callable[[str], Path], tmp_path: Path) -> Path:
     """Return a folder of a kind as its export has written it."""
-    folder = tmp_path / "plain"
-    folder.mkdir()
-    made = TOYS[request.param](folder)
-    # Some have folders of their own; FunASR's are its own export, and that of sherpa-onnx.
-    return made[0] if isinstance(made, tuple) else folder
+    return shutil.copytree(exported(request.param), tmp_path / "plain")
 
 
 def every_kind(names: list[str]) -> pytest.MarkDecorator:

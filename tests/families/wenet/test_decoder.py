@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,13 @@ def hidden_of(kind: str, waveform: np.ndarray) -> torch.Tensor:
     return MODEL.whole(features_of(waveform), None if kind == "gpu" else wenet_toys.LEFT, first)
 
 
+@cache
+def encoder_of(folder: Path) -> WenetEncoder:
+    return WenetEncoder(RecordingsConfig(model=str(folder), intra_threads=1))
+
+
 def encoded(folder: Path, waveforms: list[np.ndarray]) -> list[Any]:
-    encoder = WenetEncoder(RecordingsConfig(model=str(folder), intra_threads=1))
-    return [*encoder([Row({"waveform": item}) for item in waveforms])]
+    return [*encoder_of(folder)([Row({"waveform": item}) for item in waveforms])]
 
 
 def searched(log_probs: torch.Tensor, beam_size: int) -> dict[tuple[int, ...], float]:
@@ -100,9 +105,13 @@ def searched(log_probs: torch.Tensor, beam_size: int) -> dict[tuple[int, ...], f
     return {prefix: float(np.logaddexp.reduce(pair)) for prefix, pair in beam.items()}
 
 
+@cache
+def decoder_of(folder: Path) -> WenetDecoder:
+    return WenetDecoder(DecoderConfig(model=str(folder)))
+
+
 def written(folder: Path, frames: Any, **parameters: Any) -> Any:
-    decoder = WenetDecoder(DecoderConfig(model=str(folder)))
-    (found,) = decoder([Row(frames, {"beam_size": 16, **parameters})])
+    (found,) = decoder_of(folder)([Row(frames, {"beam_size": 16, **parameters})])
     assert not isinstance(found, Exception), found
     return found
 

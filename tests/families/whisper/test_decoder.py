@@ -96,12 +96,11 @@ def test_the_order_is_whispers_own_by_the_average_of_a_token(
     exact_encoder, exact_decoder, recordings
 ):
     encoder, decoder = exact_encoder, exact_decoder
-    model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="float32")
     by_sum = 0
     for waveform, _ in recordings[:2]:
         (row,) = encoder([Row({"waveform": waveform})])
         (answer,) = decoder([Row(row, {"nbest": 5, "beam_size": 5})])
-        (found,) = model.generate(
+        (found,) = decoder._model.generate(
             ctranslate2.StorageView.from_array(row["encoder_out"][None]),
             [decoder.tokens.prompt("en")],
             beam_size=5,
@@ -131,8 +130,7 @@ def test_a_score_is_the_sum_of_log_probabilities_with_the_end_of_text(
     """Held against the decoder's own logits, one softmax a step."""
     decoder, encoded = exact_decoder, exactly_encoded
     (answer,) = decoder([Row(encoded, {"beam_size": 1})])
-    model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="float32")
-    (greedy,) = model.generate(
+    (greedy,) = decoder._model.generate(
         ctranslate2.StorageView.from_array(encoded["encoder_out"][None]),
         [decoder.tokens.prompt("en")],
         beam_size=1,
