@@ -151,16 +151,12 @@ def test_what_is_not_audio_is_not_tried_again(gateway):
         assert body["error"]["code"] == "invalid_audio"
 
 
-def test_a_key_has_its_share_of_audio_and_sees_when_it_comes_back(gateway, speech, tmp_path):
-    keys_file = str(tmp_path / "keys.json")
-    key = new_key("short", keys_file, "--audio-s-per-minute", "2")
-    headers = {"Authorization": f"Bearer {key}"}
-
-    with gateway_alone("--url", gateway.grpc_url, "--keys", keys_file) as locked:
-        first, second = (
-            asked("POST", files_url(locked), data=form(speech.path), headers=headers)
-            for _ in range(2)
-        )
+def test_a_key_has_its_share_of_audio_and_sees_when_it_comes_back(locked, speech):
+    key = new_key("short", locked.keys_file, "--audio-s-per-minute", "2")
+    sent = {"headers": {"Authorization": f"Bearer {key}"}, "ssl": locked.trust}
+    first, second = (
+        asked("POST", files_url(locked), data=form(speech.path), **sent) for _ in range(2)
+    )
     assert (first.status, second.status) == (200, 429)
     assert 1 < int(second.headers["Retry-After"]) < 180
 

@@ -75,20 +75,20 @@ def samples(talk: Recording) -> np.ndarray:
     return soundfile.read(talk.path, dtype="int16")[0]
 
 
-@pytest.mark.parametrize("seed", range(3))
 async def test_frames_of_any_length_give_the_text_of_a_live_stream(
-    gateway_url, grpc_url, samples, talk, seed
+    gateway_url, grpc_url, samples, talk
 ):
     expected = await live_text(grpc_url, samples, adaptive=False)
-    frames = cut(samples.tobytes(), seed, 20_000)
-    messages = await messages_of(gateway_url, frames, "adaptive=false&encoding=pcm16")
-    end = messages[-1]
-    assert end["type"] == "end" and end["text"] == expected
-    assert end["duration"] == pytest.approx(len(samples) / RATE, abs=0.01)
-    assert wer(talk.text, end["text"]) < 0.3
-    finals = [item for item in of_type(messages, "segment") if item["final"]]
-    assert " ".join(item["text"] for item in finals if item["text"]) == expected
-    assert [item["index"] for item in finals] == list(range(len(finals)))
+    assert wer(talk.text, expected) < 0.3
+    for seed in range(2):
+        frames = cut(samples.tobytes(), seed, 20_000)
+        messages = await messages_of(gateway_url, frames, "adaptive=false&encoding=pcm16")
+        end = messages[-1]
+        assert end["type"] == "end" and end["text"] == expected
+        assert end["duration"] == pytest.approx(len(samples) / RATE, abs=0.01)
+        finals = [item for item in of_type(messages, "segment") if item["final"]]
+        assert " ".join(item["text"] for item in finals if item["text"]) == expected
+        assert [item["index"] for item in finals] == list(range(len(finals)))
 
 
 async def test_speech_is_told_before_a_step_of_the_server_is_complete(gateway_url, recordings):
@@ -213,12 +213,12 @@ async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url
     assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
 
 
-async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
+async def test_silence_of_three_minutes_keeps_the_session(gateway_url, recordings):
     recording = recordings[4]
     silence = bytes(2 * RATE)
     async with listening_to(gateway_url, "encoding=pcm16&include=stats") as socket:
         result = [await socket.message()]
-        for second in range(600):
+        for second in range(180):
             await socket.send(silence)
             while result[-1].get("audio_s", 0) < second - 20:
                 result.append(await socket.message())
@@ -227,7 +227,7 @@ async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings)
         messages = result + await socket.rest()
     assert not of_type(messages, "error")
     (final,) = [item for item in of_type(messages, "segment") if item["final"]]
-    assert final["start"] == pytest.approx(600, abs=1.0)
+    assert final["start"] == pytest.approx(180, abs=1.0)
     assert wer(recording.text, final["text"]) < 0.3
     assert messages[-1]["text"] == final["text"]
 
