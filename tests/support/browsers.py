@@ -41,7 +41,7 @@ def faults_of(context: BrowserContext) -> list[str]:
 
 
 def has_focus(locator: Locator) -> bool:
-    return locator.evaluate("(element) => element === document.activeElement")
+    return bool(locator.evaluate("(element) => element === document.activeElement"))
 
 
 def saved(panel: Page | Locator, ending: str) -> str:
