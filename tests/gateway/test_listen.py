@@ -23,8 +23,6 @@ from waiting import wait_until
 from conch.catalogue.models import state_of
 from conch.client import AsyncClient
 from conch.families.turns import MODEL as END_OF_TURN
-from conch.gateway.live_session import LiveSession, LiveUpdate
-from conch.gateway.servers import Servers
 from conch.packaged import how_to_get
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
@@ -232,7 +230,7 @@ async def test_silence_of_three_minutes_keeps_the_session(gateway_url, recording
     assert messages[-1]["text"] == final["text"]
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("after_s", [0.0, 1.0])
 async def test_a_client_that_is_gone_frees_the_servers_stream(
     inner_gateway, metrics_url, samples, after_s
 ):
@@ -330,38 +328,3 @@ def test_the_programs_of_the_guide_run(gateway_url, talk, recordings, tmp_path, 
     # The page ends with its first segment.
     spoken = [recordings[4].text, recordings[0].text][: 2 if language == "python" else 1]
     assert wer(" ".join(spoken), said) < 0.4
-
-
-def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):
-    first, second = recordings[4], recordings[0]
-
-    async def main() -> list[LiveUpdate]:
-        servers = Servers((grpc_url,))
-        await servers.start()
-        try:
-            async with (
-                servers.reserved() as client,
-                LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
-            ):
-                await live.feed(second.waveform())
-                live.clear()
-                await live.feed(first.waveform())
-                live.reconfigure({"mode": "streaming"})
-                await live.feed(first.waveform())
-                live.close()
-                return [update async for update in live.updates()]
-        finally:
-            await servers.close()
-
-    updates = asyncio.run(main())
-    finals = [i.segment for u in updates for i in u.segments if i.is_final]
-    length_s, cleared_s = len(first.waveform()) / RATE, len(second.waveform()) / RATE
-    by_stream = [
-        [item for item in finals if start <= item.start + 0.1 < start + length_s]
-        for start in (cleared_s, cleared_s + length_s)
-    ]
-    assert [item for part in by_stream for item in part] == finals
-    passed, streamed = (" ".join(item.text for item in part) for part in by_stream)
-    assert wer(first.text, passed) < 0.3
-    assert streamed == streamed.lower() and wer(first.text, streamed) < 0.5
-    assert updates[-1].audio_s == pytest.approx(cleared_s + 2 * length_s, abs=0.05)

@@ -236,24 +236,19 @@ def test_a_body_of_another_kind_is_refused(client):
         client.post("/chat/completions", body={"model": "conch"}, cast_to=object)
 
 
-def test_formats_at_once_without_waiting(gateway, speech):
+async def test_formats_at_once_without_waiting(gateway, speech):
     forms = ("json", "text", "srt", "verbose_json", "vtt")
 
-    async def answers() -> list:
-        async with AsyncOpenAI(base_url=gateway.openai_url, api_key="any") as client:
-            create = client.audio.transcriptions.create
-            events = await create(file=speech.path, model="conch", stream=True)
-            last = [event async for event in events][-1]
-            listed = [model.id async for model in client.models.list()]
-            assert set(listed) == LISTED
-            with pytest.raises(openai.BadRequestError):
-                await create(file=speech.path, model="conch", extra_body={"beam_size": 0})
-            requests = [
-                create(file=speech.path, model="conch", response_format=form) for form in forms
-            ]
-            return [last, *await asyncio.gather(*requests)]
-
-    texts = [getattr(answer, "text", answer) for answer in asyncio.run(answers())]
+    async with AsyncOpenAI(base_url=gateway.openai_url, api_key="any") as client:
+        create = client.audio.transcriptions.create
+        events = await create(file=speech.path, model="conch", stream=True)
+        last = [event async for event in events][-1]
+        assert {model.id async for model in client.models.list()} == LISTED
+        with pytest.raises(openai.BadRequestError):
+            await create(file=speech.path, model="conch", extra_body={"beam_size": 0})
+        requests = [create(file=speech.path, model="conch", response_format=form) for form in forms]
+        answers = [last, *await asyncio.gather(*requests)]
+    texts = [getattr(answer, "text", answer) for answer in answers]
     assert len(texts) == 1 + len(forms)
     for text in texts:
         assert texts[0] in " ".join(text.split())

@@ -206,38 +206,35 @@ def test_a_turn_ends_when_audio_stops_however_much_silence_was_sent(conversation
         begun_ms += len(sent) / 16
 
 
-def test_words_come_while_somebody_speaks(gateway, recordings):
+async def test_words_come_while_somebody_speaks(gateway, recordings):
     """Sends an utterance as fast as it is spoken, and reads what comes meanwhile."""
     spoken = recordings[1]
 
-    async def converse() -> tuple[list, float]:
-        async with (
-            AsyncOpenAI(**settings_of(gateway)) as client,
-            client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
-        ):
-            assert (await connection.recv()).type == "session.created"
-            wanted = session({"type": "server_vad"}, include=["conch.partial"])
-            await connection.session.update(session=wanted)
-            events = []
+    async with (
+        AsyncOpenAI(**settings_of(gateway)) as client,
+        client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
+    ):
+        assert (await connection.recv()).type == "session.created"
+        wanted = session({"type": "server_vad"}, include=["conch.partial"])
+        await connection.session.update(session=wanted)
+        events = []
 
-            async def speak() -> float:
-                audio = pcm16(np.concatenate([spoken.waveform(), SILENCE]))
-                begun = asyncio.get_running_loop().time()
-                for number, piece in enumerate(pieces(audio, 2 * RATE)):
-                    await asyncio.sleep(begun + number / 10 - asyncio.get_running_loop().time())
-                    await connection.input_audio_buffer.append(audio=piece)
-                return asyncio.get_running_loop().time()
+        async def speak() -> float:
+            audio = pcm16(np.concatenate([spoken.waveform(), SILENCE]))
+            begun = asyncio.get_running_loop().time()
+            for number, piece in enumerate(pieces(audio, 2 * RATE)):
+                await asyncio.sleep(begun + number / 10 - asyncio.get_running_loop().time())
+                await connection.input_audio_buffer.append(audio=piece)
+            return asyncio.get_running_loop().time()
 
-            speaking = asyncio.create_task(speak())
-            # Its type knows no `include` but OpenAI's.
-            assert (await connection.recv()).type == "session.updated"
-            async for event in connection:
-                events.append((asyncio.get_running_loop().time(), conforming(event)))
-                if event.type == f"{ITEM}.completed":
-                    return events, await speaking
-            raise AssertionError("closed")
-
-    events, spoken_at = asyncio.run(converse())
+        speaking = asyncio.create_task(speak())
+        # Its type knows no `include` but OpenAI's.
+        assert (await connection.recv()).type == "session.updated"
+        async for event in connection:
+            events.append((asyncio.get_running_loop().time(), conforming(event)))
+            if event.type == f"{ITEM}.completed":
+                break
+        spoken_at = await speaking
     completed = events[-1][1]
     assert wer(spoken.text, completed.transcript) < 0.3
     deltas = [(at, event) for at, event in events if event.type == f"{ITEM}.delta"]
