@@ -1,6 +1,5 @@
 """Streams that never reach a server; the others are in tests/integration/test_stream.py."""
 
-import asyncio
 import gc
 import threading
 from typing import Any
@@ -33,17 +32,20 @@ def test_nobody_listens() -> None:
     ):
         next(client.stream(b"RIFF"))
     wait_until(have_ended)
+
+
+async def test_nobody_listens_to_coroutines() -> None:
     with pytest.raises(ServerError, match=f"{CLOSED}: .*`conch serve`"):
-        asyncio.run(first_of(CLOSED))
+        await first_of(CLOSED)
 
 
-def test_options_and_files_are_checked_before_anything_is_sent() -> None:
+async def test_options_and_files_are_checked_before_anything_is_sent() -> None:
     with Client(CLOSED) as client:
         with pytest.raises(OptionError, match="nbest"):
             next(client.stream(b"RIFF", nbest=0))
         with pytest.raises(AudioError, match="no such file"):
             next(client.stream("no-such-file.wav"))
     with pytest.raises(OptionError, match="nbest"):
-        asyncio.run(first_of(CLOSED, nbest=0))
+        await first_of(CLOSED, nbest=0)
     with pytest.raises(AudioError, match="no such file"):
-        asyncio.run(first_of(CLOSED, "no-such-file.wav"))
+        await first_of(CLOSED, "no-such-file.wav")
