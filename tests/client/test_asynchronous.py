@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aiohttp import web
 from plain_gateway import PlainGateway
 from waiting import wait_until
 
@@ -14,16 +15,20 @@ from conch.client import AsyncClient, Client, tensors
 from conch.client.endpoint import Endpoint
 from conch.client.triton_grpc import metadata
 from conch.wire.entry_points import ChunkPosition
-from conch.wire.errors import AudioError, ConchError, OptionError, ServerError
+from conch.wire.errors import AudioError, ConchError, OptionError, ServerError, ServerLostError
+
+
+async def hang_up(request: web.Request) -> web.Response:
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
 
 
 def test_no_answer_is_asked_for_compressed():
-    with (
-        PlainGateway(has_name=False) as triton,
-        Client(triton.url) as client,
-        pytest.raises(ConchError),
-    ):
-        client.transcribe(np.zeros(16_000, np.float32))
+    with PlainGateway(has_name=False) as triton, Client(triton.url) as client:
+        triton.answers["/v2/models/speech/infer"] = hang_up
+        with pytest.raises(ServerLostError):
+            client.transcribe(np.zeros(16_000, np.float32))
     _, *requests = triton.asked  # the first one asks whether it is a gateway
     assert requests
     assert all(headers["accept-encoding"] == "identity" for _, headers in requests)
