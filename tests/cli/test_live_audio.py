@@ -5,7 +5,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -25,24 +25,36 @@ class Pipe(io.BytesIO):
         return False
 
 
-def stdin_is(file: io.BytesIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(file)))
+Reading = Callable[..., live_audio.AudioSource]
+
+
+@pytest.fixture
+def of_stdin(monkeypatch: pytest.MonkeyPatch) -> Reading:
+    """Return a function that reads standard input, which holds what it is given."""
+
+    def of_stdin(
+        file: bytes | io.BytesIO, *settings: int, is_raw: bool = False
+    ) -> live_audio.AudioSource:
+        file = Pipe(file) if isinstance(file, bytes) else file
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(file)))
+        return live_audio.of_stdin(*settings, is_raw=is_raw)
+
+    return of_stdin
 
 
 @pytest.mark.parametrize("is_raw", [False, True])
-def test_raw_samples_are_taken_as_they_are(is_raw: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raw_samples_are_taken_as_they_are(is_raw: bool, of_stdin: Reading) -> None:
     samples = np.arange(-500, 500, dtype="<i2")
-    stdin_is(Pipe(samples.tobytes() + b"\0"), monkeypatch)
-    audio = live_audio.of_stdin(8000, 1, 20, is_raw=is_raw)
+    audio = of_stdin(samples.tobytes() + b"\0", 8000, 1, 20, is_raw=is_raw)
     assert audio.sample_rate == 8000
     chunks = list(audio.chunks)
     assert max(map(len, chunks)) <= 160
     assert np.array_equal(np.concatenate(chunks), samples)
 
 
-def test_raw_channels_are_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin_is(Pipe(np.repeat(np.array([[100, 300]], "<i2"), 50, axis=0).tobytes()), monkeypatch)
-    audio = live_audio.of_stdin(8000, 2, 20, is_raw=False)
+def test_raw_channels_are_mixed(of_stdin: Reading) -> None:
+    samples = np.repeat(np.array([[100, 300]], "<i2"), 50, axis=0)
+    audio = of_stdin(samples.tobytes(), 8000, 2, 20)
     assert set(np.concatenate(list(audio.chunks)).tolist()) == {200}
 
 
@@ -52,21 +64,19 @@ def wav(rate: int) -> bytes:
 
 @pytest.mark.parametrize("kind", [io.BytesIO, Pipe])
 def test_a_wav_has_its_own_rate_and_no_header_in_it(
-    kind: type[io.BytesIO], monkeypatch: pytest.MonkeyPatch
+    kind: type[io.BytesIO], of_stdin: Reading
 ) -> None:
     if kind is Pipe:
         pytest.importorskip("av")
-    stdin_is(kind(wav(22_050)), monkeypatch)
-    audio = live_audio.of_stdin(16_000, 1, 100, is_raw=False)
+    audio = of_stdin(kind(wav(22_050)), 16_000, 1, 100)
     chunks = list(audio.chunks)
     assert audio.sample_rate == 22_050
     assert [len(chunk) for chunk in chunks] == [2205] * 10
     assert np.allclose(np.concatenate(chunks), 0.25, atol=1e-3)
 
 
-def test_a_wav_may_be_taken_for_raw_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin_is(Pipe(wav(8000)), monkeypatch)
-    audio = live_audio.of_stdin(16_000, 1, 100, is_raw=True)
+def test_a_wav_may_be_taken_for_raw_samples(of_stdin: Reading) -> None:
+    audio = of_stdin(wav(8000), 16_000, 1, 100, is_raw=True)
     assert audio.sample_rate == 16_000
     assert len(np.concatenate(list(audio.chunks))) == 16_000 + 22
 
@@ -78,10 +88,9 @@ def test_a_wav_may_be_taken_for_raw_samples(monkeypatch: pytest.MonkeyPatch) -> 
         (b"hello\n", "stdin is text, not audio; --raw reads it as samples anyway"),
     ],
 )
-def test_no_audio_is_refused(data: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin_is(Pipe(data), monkeypatch)
+def test_no_audio_is_refused(data: bytes, message: str, of_stdin: Reading) -> None:
     with pytest.raises(AudioError) as refused:
-        live_audio.of_stdin(16_000, 1, 100, is_raw=False)
+        of_stdin(data, 16_000, 1, 100)
     assert str(refused.value) == message
 
 

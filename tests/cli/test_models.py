@@ -89,18 +89,10 @@ def test_pip_that_finds_nothing(
     ("kind", "name", "model"),
     [("whisper", "base", "base"), ("moonshine", "tiny", "moonshine-tiny")],
 )
+@pytest.mark.usefixtures("models", "speech")
 def test_a_model_that_is_not_here_is_refused_by_every_command(
-    models: Path,
-    tmp_path: Path,
-    speech: Path,
-    command: list[str],
-    kind: str,
-    name: str,
-    model: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: list[str], kind: str, name: str, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(speech)
     assert main([*command, f"--{kind}", name]) == 1
     told, said = capsys.readouterr()
     assert "no --url given" not in said
@@ -113,8 +105,9 @@ def test_a_model_that_is_not_here_is_refused_by_every_command(
 
 
 @pytest.fixture
-def speech(tmp_path: Path) -> Path:
-    """Return a folder with a recording and a manifest of it."""
+def speech(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder where commands run, with a recording and a manifest of it."""
+    monkeypatch.chdir(tmp_path)
     soundfile.write(tmp_path / "a.wav", np.zeros(1600), 16_000)
     (tmp_path / "manifest.tsv").write_text("path\ttext\na.wav\tnothing\n")
     return tmp_path
@@ -136,11 +129,9 @@ def test_both_recognisers_on_servers_that_run(speech: Path, refused: Refused) ->
     assert "--whisper is for a server that this command starts" in said
 
 
+@pytest.mark.usefixtures("models")
 def test_converting_needs_its_extra(
-    models: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     (tmp_path / "config.json").write_text('{"model_type": "whisper"}')

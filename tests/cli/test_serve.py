@@ -22,10 +22,7 @@ from conch.wire.hosts import host_port
             {"vad", "ctc_streaming_encoder", "ctc_streaming_decoder", "ctc_encoder"},
         ),
         ("mine", {"mine"}),
-        (
-            "synthesis",
-            {"synthesis", "synthesis_stream", "text_frontend", "acoustic", "vocoder"},
-        ),
+        ("synthesis", {"synthesis", "synthesis_stream", "text_frontend", "acoustic", "vocoder"}),
     ],
 )
 def test_models_are_named_one_by_one_or_by_path(names: str, models: set[str]) -> None:
@@ -145,12 +142,8 @@ def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:
         models=lambda: ["speech"],
         on_demand=("rescorer", "punctuator"),
     )
-    lines = [
-        line.split()
-        for line in _welcome(
-            server, "http://127.0.0.1:9000", "this machine", {"Moonshine": "tiny"}
-        ).splitlines()
-    ]
+    text = _welcome(server, "http://127.0.0.1:9000", "this machine", {"Moonshine": "tiny"})
+    lines = [line.split() for line in text.splitlines()]
     assert ["gateway", "http://127.0.0.1:9000"] in [line[:2] for line in lines]
     assert ["HTTP", "http://127.0.0.1:8000"] in lines
     assert ["Moonshine", "tiny"] in lines

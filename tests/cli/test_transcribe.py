@@ -224,14 +224,17 @@ class Flaky:
         return look
 
 
+def progress_of(name: str) -> Progress:
+    return Progress([name], b"", can_stream=False, is_text_shown=False)
+
+
 def transcription(
     client: "Flaky | Poisoned", *, is_known: bool, healed_s: float = 60.0
 ) -> transcribe.Transcription:
-    progress = Progress(["a.wav"], b"", can_stream=False, is_text_shown=False)
     return transcribe.Transcription(
         transcribe.TranscribeJob("text", 1, {}, 4),
         cast(AsyncClient, client),
-        progress,
+        progress_of("a.wav"),
         is_known=is_known,
         healed_s=healed_s,
         look_s=0.0,
@@ -243,8 +246,7 @@ def answered(client: Flaky, *, is_known: bool) -> Transcript:
 
 
 async def one(server: transcribe.Transcription, name: str) -> Transcript:
-    progress = Progress([name], b"", can_stream=False, is_text_shown=False)
-    return await server.answered(transcribe.Input(name, name, progress.file(name)))
+    return await server.answered(transcribe.Input(name, name, progress_of(name).file(name)))
 
 
 NOTHING = Transcript((), (), 1.0, (), {})
@@ -309,8 +311,8 @@ async def test_names_of_speakers_are_in_what_is_written(
     path = tmp_path / "a.srt"
     names = {"A": "Ann", "B": "Ben"}
     job = transcribe.TranscribeJob("srt", 1, {}, 1, output=path, speaker_names=names)
-    progress = Progress(["a.wav"], b"", can_stream=False, is_text_shown=False)
-    server = transcribe.Transcription(job, cast(AsyncClient, client), progress, is_known=True)
+    sent_to = cast(AsyncClient, client)
+    server = transcribe.Transcription(job, sent_to, progress_of("a.wav"), is_known=True)
     await server.of_all(["a.wav"], b"")
     assert "\nAnn: Yes.\n" in path.read_text()
     said = capsys.readouterr().err

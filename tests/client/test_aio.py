@@ -7,37 +7,34 @@ import pytest
 from conch.client.aio import all_of, within
 
 
-def test_results_are_in_order_and_an_error_ends_the_others() -> None:
+async def test_results_are_in_order_and_an_error_ends_the_others() -> None:
     ended: list[str] = []
 
-    async def scenario() -> None:
-        second = asyncio.Event()
+    second = asyncio.Event()
 
-        async def waits() -> int:
-            await second.wait()
-            return 1
+    async def waits() -> int:
+        await second.wait()
+        return 1
 
-        async def goes() -> int:
-            second.set()
-            return 2
+    async def goes() -> int:
+        second.set()
+        return 2
 
-        assert await all_of([waits(), goes()]) == [1, 2]
+    assert await all_of([waits(), goes()]) == [1, 2]
 
-        async def never() -> int:
-            try:
-                return await asyncio.Future()
-            finally:
-                await asyncio.sleep(0)
-                ended.append("never")
+    async def never() -> int:
+        try:
+            return await asyncio.Future()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("never")
 
-        async def fails() -> int:
-            raise ValueError("one")
+    async def fails() -> int:
+        raise ValueError("one")
 
-        with pytest.raises(ValueError, match="one"):
-            await all_of([never(), fails()])
-        assert ended == ["never"]
-
-    asyncio.run(scenario())
+    with pytest.raises(ValueError, match="one"):
+        await all_of([never(), fails()])
+    assert ended == ["never"]
 
 
 @pytest.mark.virtual_time

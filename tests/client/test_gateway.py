@@ -404,16 +404,12 @@ def test_a_live_stream_gets_an_answer_for_each_chunk(gateway: PlainGateway, clie
     assert client.live().finish().is_final
 
 
-def test_chunks_that_are_sent_at_once_keep_their_order() -> None:
-    async def send_all(url: str) -> None:
-        async with AsyncClient(url) as client, client.live() as stream:
-            chunks = [np.full(10, value, np.float32) for value in range(20)]
-            await asyncio.gather(*(stream.send(chunk) for chunk in chunks))
-
-    with PlainGateway() as gateway:
-        asyncio.run(send_all(gateway.url))
-        values = [np.frombuffer(frame, "<f4")[0] for frame in gateway.frames]
-        assert values == list(range(20))
+async def test_chunks_that_are_sent_at_once_keep_their_order(gateway: PlainGateway) -> None:
+    async with AsyncClient(gateway.url) as client, client.live() as stream:
+        chunks = [np.full(10, value, np.float32) for value in range(20)]
+        await asyncio.gather(*(stream.send(chunk) for chunk in chunks))
+    values = [np.frombuffer(frame, "<f4")[0] for frame in gateway.frames]
+    assert values == list(range(20))
 
 
 def test_a_stream_that_the_gateway_has_closed(gateway: PlainGateway, client: Client) -> None:

@@ -195,7 +195,7 @@ def test_a_loss_at_any_request_costs_no_word(
         assert resumption.sent_again_s < 4
 
 
-@pytest.mark.parametrize("cases", [4, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("cases", [8, pytest.param(300, marks=pytest.mark.nightly)])
 def test_random_losses_of_random_speech(stream_on: StreamOn, cases: int) -> None:
     chance = random.Random(cases)
     for _ in range(cases):

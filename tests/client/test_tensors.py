@@ -178,12 +178,7 @@ def test_a_time_out_is_the_servers_deadline_too() -> None:
 @pytest.mark.parametrize(
     ("http", "grpc", "message", "expected"),
     [
-        (
-            "400",
-            "INVALID_ARGUMENT",
-            "unexpected inference input",
-            InvalidRequestError,
-        ),
+        ("400", "INVALID_ARGUMENT", "unexpected inference input", InvalidRequestError),
         ("503", "UNAVAILABLE", "Exceeds maximum queue size", OverloadedError),
         ("499", "CANCELLED", "request is cancelled", RequestCancelledError),
         ("500", "INTERNAL", "vad: out of memory", ComponentError),

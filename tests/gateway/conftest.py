@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from gateways import Gateway, gateway_alone, new_key, serving_gateway
 from lone_gateway import lone_gateway
 from loop_gateway import LoopGateway, loop_gateway
 from own_gateway import OwnGateway, own_gateway
+from plain_live import PlainLiveClient
 from playwright.sync_api import Browser
 from programs import NODE_TESTS
 from recordings import Recording, recordings_of
@@ -60,9 +62,15 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-async def running() -> AsyncIterator[LoopGateway]:
+def behind() -> Any:
+    """Return what stands for the client of a gateway's server."""
+    return PlainLiveClient()
+
+
+@pytest.fixture
+async def running(behind: Any) -> AsyncIterator[LoopGateway]:
     """Yield a gateway in the loop of the test, in front of a client that reaches no server."""
-    async with loop_gateway() as running:
+    async with loop_gateway(behind) as running:
         yield running
 
 

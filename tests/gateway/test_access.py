@@ -59,7 +59,10 @@ def bearer(key: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/models", "/v1/options", "/metrics", "/v1/conch/listen", "/v1/realtime", "/v1/nothing"],
+    [
+        *("/v1/models", "/v1/options", "/metrics", "/v1/conch/listen", "/v1/realtime"),
+        *("/v1/audio/transcriptions", "/v1/audio/speech", "/v1/nothing"),
+    ],
 )
 def test_without_the_key_there_is_no_answer(locked: tuple[str, str], path: str) -> None:
     url, key = locked

@@ -8,10 +8,9 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import numpy as np
@@ -20,7 +19,7 @@ import pytest
 import requests
 import soundfile
 from gateways import Gateway, gateway_alone, new_key
-from http_answers import Answer, answer_to, asked
+from http_answers import answer_to, asked
 from killing import listener_at
 from servers import ANY_TRITON_PORTS, SERVE
 from waiting import wait_until
@@ -151,16 +150,12 @@ def test_what_is_not_audio_is_not_tried_again(gateway):
         assert body["error"]["code"] == "invalid_audio"
 
 
-def test_a_key_has_its_share_of_audio_and_sees_when_it_comes_back(gateway, speech, tmp_path):
-    keys_file = str(tmp_path / "keys.json")
-    key = new_key("short", keys_file, "--audio-s-per-minute", "2")
-    headers = {"Authorization": f"Bearer {key}"}
-
-    with gateway_alone("--url", gateway.grpc_url, "--keys", keys_file) as locked:
-        first, second = (
-            asked("POST", files_url(locked), data=form(speech.path), headers=headers)
-            for _ in range(2)
-        )
+def test_a_key_has_its_share_of_audio_and_sees_when_it_comes_back(locked, speech):
+    key = new_key("short", locked.keys_file, "--audio-s-per-minute", "2")
+    sent = {"headers": {"Authorization": f"Bearer {key}"}, "ssl": locked.trust}
+    first, second = (
+        asked("POST", files_url(locked), data=form(speech.path), **sent) for _ in range(2)
+    )
     assert (first.status, second.status) == (200, 429)
     assert 1 < int(second.headers["Retry-After"]) < 180
 
@@ -217,7 +212,7 @@ def test_files_that_wait_take_no_memory_of_the_gateway(gateway, tmp_path):
     assert grown_mb < 3 * size / 1e6
 
 
-def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, talk, speech, tmp_path):
+async def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, talk, speech, tmp_path):
     """SIGTERM to `conch serve`: readiness fails at once, the file is finished, then Triton ends."""
     command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "0", "--models", "attention"]
     command += ["--drain-s", "120"]  # for a busy machine
@@ -226,26 +221,17 @@ def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, talk, speech, tmp_
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         try:
-            url = _address_of(process)
-            serving = Gateway(url)
-
-            async def stop_in_the_middle() -> list[Answer]:
-                def post(path: Path) -> Coroutine[Any, Any, Answer]:
-                    return answer_to("POST", files_url(serving), data=form(path))
-
-                sending = asyncio.ensure_future(post(long))
-                await asyncio.to_thread(
-                    wait_until, lambda: metric(serving, "conch_gateway_files") > 0
-                )
-                process.send_signal(signal.SIGTERM)
-                await asyncio.to_thread(
-                    wait_until,
-                    lambda: requests.get(f"{url}/health/ready", timeout=5).status_code == 503,
-                )
-                refused = await post(speech.path)
-                return [await sending, refused]
-
-            answer, refused = asyncio.run(stop_in_the_middle())
+            serving = Gateway(_address_of(process))
+            ready = f"{serving.url}/health/ready"
+            url = files_url(serving)
+            sending = asyncio.create_task(answer_to("POST", url, data=form(long)))
+            await asyncio.to_thread(wait_until, lambda: metric(serving, "conch_gateway_files") > 0)
+            process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(
+                wait_until, lambda: requests.get(ready, timeout=5).status_code == 503
+            )
+            refused = await answer_to("POST", url, data=form(speech.path))
+            answer = await sending
             assert (answer.status, refused.status) == (200, 503)
             assert len(answer.body["text"]) > 400
             assert process.wait(60) == 0
@@ -253,21 +239,17 @@ def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, talk, speech, tmp_
             process.kill()
 
 
-def test_a_stop_without_time_tells_everybody_what_it_breaks_off(gateway, talk, tmp_path):
-    """A file gets 503, a streamed one an error event, and a live session a close frame."""
+async def test_a_stop_without_time_tells_everybody_what_it_breaks_off(gateway, talk, tmp_path):
+    """A file gets 503, and a streamed one an error event."""
     # A busy machine may take seconds until the process ends.
     long = lengthened(talk.path, 1200, tmp_path / "talk.wav")
-
-    async def broken_off() -> list[Any]:
+    with watched_gateway(gateway, "--drain-s", "0") as (alone, process):
         url = files_url(alone)
         forms = [form(long, stream=stream) for stream in ("false", "true")]
-        asking = [asyncio.ensure_future(answer_to("POST", url, data=data)) for data in forms]
+        asking = [asyncio.create_task(answer_to("POST", url, data=data)) for data in forms]
         await asyncio.to_thread(wait_until, lambda: metric(alone, "conch_gateway_files") == 2)
         process.terminate()
-        return await asyncio.gather(*asking)
-
-    with watched_gateway(gateway, "--drain-s", "0") as (alone, process):
-        whole, streamed = asyncio.run(broken_off())
+        whole, streamed = await asyncio.gather(*asking)
     assert (whole.status, whole.body["error"]["code"]) == (503, "overloaded")
     last = streamed.body
     if streamed.status != 503:  # it has had a part

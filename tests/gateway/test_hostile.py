@@ -106,7 +106,8 @@ def test_a_body_that_swells_is_refused_at_the_limit_of_what_it_holds(port: int) 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     status, error = post(port, FILES, swollen, {"Content-Encoding": "gzip"})
     grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert (status, error["code"]) == (413, "file_too_large")
+    assert (status, error["code"], error["param"]) == (413, "file_too_large", "file")
+    assert "1 MB" in error["message"]
     assert grown_mb < 200
 
 

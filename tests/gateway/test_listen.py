@@ -23,8 +23,6 @@ from waiting import wait_until
 from conch.catalogue.models import state_of
 from conch.client import AsyncClient
 from conch.families.turns import MODEL as END_OF_TURN
-from conch.gateway.live_session import LiveSession, LiveUpdate
-from conch.gateway.servers import Servers
 from conch.packaged import how_to_get
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
@@ -75,20 +73,20 @@ def samples(talk: Recording) -> np.ndarray:
     return soundfile.read(talk.path, dtype="int16")[0]
 
 
-@pytest.mark.parametrize("seed", range(3))
 async def test_frames_of_any_length_give_the_text_of_a_live_stream(
-    gateway_url, grpc_url, samples, talk, seed
+    gateway_url, grpc_url, samples, talk
 ):
     expected = await live_text(grpc_url, samples, adaptive=False)
-    frames = cut(samples.tobytes(), seed, 20_000)
-    messages = await messages_of(gateway_url, frames, "adaptive=false&encoding=pcm16")
-    end = messages[-1]
-    assert end["type"] == "end" and end["text"] == expected
-    assert end["duration"] == pytest.approx(len(samples) / RATE, abs=0.01)
-    assert wer(talk.text, end["text"]) < 0.3
-    finals = [item for item in of_type(messages, "segment") if item["final"]]
-    assert " ".join(item["text"] for item in finals if item["text"]) == expected
-    assert [item["index"] for item in finals] == list(range(len(finals)))
+    assert wer(talk.text, expected) < 0.3
+    for seed in range(2):
+        frames = cut(samples.tobytes(), seed, 20_000)
+        messages = await messages_of(gateway_url, frames, "adaptive=false&encoding=pcm16")
+        end = messages[-1]
+        assert end["type"] == "end" and end["text"] == expected
+        assert end["duration"] == pytest.approx(len(samples) / RATE, abs=0.01)
+        finals = [item for item in of_type(messages, "segment") if item["final"]]
+        assert " ".join(item["text"] for item in finals if item["text"]) == expected
+        assert [item["index"] for item in finals] == list(range(len(finals)))
 
 
 async def test_speech_is_told_before_a_step_of_the_server_is_complete(gateway_url, recordings):
@@ -213,12 +211,12 @@ async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url
     assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
 
 
-async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
+async def test_silence_of_three_minutes_keeps_the_session(gateway_url, recordings):
     recording = recordings[4]
     silence = bytes(2 * RATE)
     async with listening_to(gateway_url, "encoding=pcm16&include=stats") as socket:
         result = [await socket.message()]
-        for second in range(600):
+        for second in range(180):
             await socket.send(silence)
             while result[-1].get("audio_s", 0) < second - 20:
                 result.append(await socket.message())
@@ -227,12 +225,12 @@ async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings)
         messages = result + await socket.rest()
     assert not of_type(messages, "error")
     (final,) = [item for item in of_type(messages, "segment") if item["final"]]
-    assert final["start"] == pytest.approx(600, abs=1.0)
+    assert final["start"] == pytest.approx(180, abs=1.0)
     assert wer(recording.text, final["text"]) < 0.3
     assert messages[-1]["text"] == final["text"]
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("after_s", [0.0, 1.0])
 async def test_a_client_that_is_gone_frees_the_servers_stream(
     inner_gateway, metrics_url, samples, after_s
 ):
@@ -330,38 +328,3 @@ def test_the_programs_of_the_guide_run(gateway_url, talk, recordings, tmp_path, 
     # The page ends with its first segment.
     spoken = [recordings[4].text, recordings[0].text][: 2 if language == "python" else 1]
     assert wer(" ".join(spoken), said) < 0.4
-
-
-def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):
-    first, second = recordings[4], recordings[0]
-
-    async def main() -> list[LiveUpdate]:
-        servers = Servers((grpc_url,))
-        await servers.start()
-        try:
-            async with (
-                servers.reserved() as client,
-                LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
-            ):
-                await live.feed(second.waveform())
-                live.clear()
-                await live.feed(first.waveform())
-                live.reconfigure({"mode": "streaming"})
-                await live.feed(first.waveform())
-                live.close()
-                return [update async for update in live.updates()]
-        finally:
-            await servers.close()
-
-    updates = asyncio.run(main())
-    finals = [i.segment for u in updates for i in u.segments if i.is_final]
-    length_s, cleared_s = len(first.waveform()) / RATE, len(second.waveform()) / RATE
-    by_stream = [
-        [item for item in finals if start <= item.start + 0.1 < start + length_s]
-        for start in (cleared_s, cleared_s + length_s)
-    ]
-    assert [item for part in by_stream for item in part] == finals
-    passed, streamed = (" ".join(item.text for item in part) for part in by_stream)
-    assert wer(first.text, passed) < 0.3
-    assert streamed == streamed.lower() and wer(first.text, streamed) < 0.5
-    assert updates[-1].audio_s == pytest.approx(cleared_s + 2 * length_s, abs=0.05)

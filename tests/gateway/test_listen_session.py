@@ -136,17 +136,12 @@ async def test_a_session_from_its_first_message_to_its_end(running: LoopGateway)
     assert rest[-1] == {"type": "end", "text": "ONE TWO", "duration": 1.6}
     assert socket.code == 1000
     assert running.client.open == set()
-    await until(lambda: ended(running, 1000) == 1)
+    await until(lambda: running.ended(ROUTE, 1000) == 1)
     assert running.metric("conch_gateway_sessions", route=ROUTE) == 0
     labels = {"route": ROUTE, "key": "anybody"}
     assert running.metric("conch_gateway_audio_seconds_total", **labels) == pytest.approx(1.6)
     assert running.metric("conch_gateway_first_text_seconds_count", route=ROUTE) == 1
     assert running.client.options[0]["word_timestamps"] is True
-
-
-def ended(running: LoopGateway, code: int) -> float:
-    labels = {"route": ROUTE, "key": "anybody", "code": str(code)}
-    return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
 async def test_finalize_is_answered_after_its_segment(socket: Socket) -> None:
@@ -279,9 +274,7 @@ async def test_codes_that_clients_choose_are_one_label(running: LoopGateway) -> 
         async with listening_to(running.url) as socket:
             await socket.message("ready")
             await socket.socket.close(code=code)
-    labels = {"route": ROUTE, "key": "anybody", "code": "other"}
-    name = "conch_gateway_sessions_ended_total"
-    await until(lambda: running.metric(name, **labels) == 2)
+    await until(lambda: running.ended(ROUTE, "other") == 2)
 
 
 async def test_a_limit_of_the_key_ends_the_session() -> None:
@@ -365,7 +358,7 @@ async def test_pings_and_close_frames_without_a_code_are_answered(running: LoopG
         assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"there?")
         await client.socket._writer.send_frame(b"", aiohttp.WSMsgType.CLOSE)
         assert (await client.socket.receive()).type == aiohttp.WSMsgType.CLOSE
-    await until(lambda: ended(running, 1005) == 1)
+    await until(lambda: running.ended(ROUTE, 1005) == 1)
     assert not running.metric("conch_gateway_cancelled_total", route=ROUTE)
 
 
@@ -387,7 +380,7 @@ async def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, 
         assert client.open == set()
         # Only one that has sent no close frame has broken off.
         is_broken = how == "abort"
-        assert ended(running, 1006 if is_broken else 1000) == 1
+        assert running.ended(ROUTE, 1006 if is_broken else 1000) == 1
         await until(lambda: f"GET {ROUTE}" in caplog.text)
         assert (f"GET {ROUTE} 499" in caplog.text) == is_broken
         cancelled = running.metric("conch_gateway_cancelled_total", **sessions)
@@ -453,4 +446,4 @@ async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
         await asyncio.gather(*running.gateway.freeing)
         assert client.open == set()
-        assert ended(running, 1006) == 1
+        assert running.ended(ROUTE, 1006) == 1

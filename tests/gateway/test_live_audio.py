@@ -1,5 +1,6 @@
 """Frames of raw samples, of G.711 and of containers, as samples."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ async def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.nd
             async for samples in live.decoded(frame, ends=number == len(frames)):
                 assert samples.dtype in (np.int16, np.float32)
                 pieces.append(samples)
-    wait_until(no_decoder_is_left)
     return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
 
@@ -36,6 +36,12 @@ def no_decoder_is_left() -> bool:
         return True
     children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()
     return len(children.split()) <= len(intake._POOL._idle)
+
+
+@pytest.fixture(autouse=True)
+def frees_decoders() -> Iterator[None]:
+    yield
+    wait_until(no_decoder_is_left)
 
 
 def g711_mulaw(code: int) -> int:
@@ -141,7 +147,6 @@ async def test_samples_come_before_the_container_ends() -> None:
             async for samples in live.decoded(frame):
                 size += len(samples)
             lengths.append(size)
-    wait_until(no_decoder_is_left)
     # Half of the bytes give most of half of the audio.
     assert sum(lengths[: len(lengths) // 2]) > 0.9 * RATE
 
@@ -169,7 +174,6 @@ async def test_a_client_that_is_gone_leaves_no_decoder(stop_after: int) -> None:
             async for _ in live.decoded(data[:64] + data[64:stop_after]):
                 raise ConnectionResetError
             raise ConnectionResetError
-    wait_until(no_decoder_is_left)
 
 
 async def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decoder() -> None:
@@ -177,7 +181,6 @@ async def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decod
     async with LiveFrames("container", RATE) as live:
         async for _ in live.decoded(data):
             break
-    wait_until(no_decoder_is_left)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,6 @@ async def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decod
 async def test_garbage_is_an_error(data: bytes, message: str) -> None:
     with pytest.raises(AudioError, match=message):
         await decoded("auto", [data])
-    wait_until(no_decoder_is_left)
 
 
 async def test_tags_after_the_end_of_a_container_are_left_out_and_audio_is_refused() -> None:

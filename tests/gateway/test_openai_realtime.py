@@ -96,6 +96,12 @@ class Conversation:
         for piece in pieces(audio, bytes_per_second):
             self.connection.input_audio_buffer.append(audio=piece)
 
+    def text_of(self, audio: bytes, bytes_per_second: int = 2 * RATE):
+        """Send audio as a turn of the client, and return the event of its text."""
+        self.append(audio, bytes_per_second)
+        self.connection.input_audio_buffer.commit()
+        return self.until(f"{ITEM}.completed")
+
     def of(self, kind: str) -> list:
         return [event for event in self.events if event.type == kind]
 
@@ -200,38 +206,35 @@ def test_a_turn_ends_when_audio_stops_however_much_silence_was_sent(conversation
         begun_ms += len(sent) / 16
 
 
-def test_words_come_while_somebody_speaks(gateway, recordings):
+async def test_words_come_while_somebody_speaks(gateway, recordings):
     """Sends an utterance as fast as it is spoken, and reads what comes meanwhile."""
     spoken = recordings[1]
 
-    async def converse() -> tuple[list, float]:
-        async with (
-            AsyncOpenAI(**settings_of(gateway)) as client,
-            client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
-        ):
-            assert (await connection.recv()).type == "session.created"
-            wanted = session({"type": "server_vad"}, include=["conch.partial"])
-            await connection.session.update(session=wanted)
-            events = []
+    async with (
+        AsyncOpenAI(**settings_of(gateway)) as client,
+        client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
+    ):
+        assert (await connection.recv()).type == "session.created"
+        wanted = session({"type": "server_vad"}, include=["conch.partial"])
+        await connection.session.update(session=wanted)
+        events = []
 
-            async def speak() -> float:
-                audio = pcm16(np.concatenate([spoken.waveform(), SILENCE]))
-                begun = asyncio.get_running_loop().time()
-                for number, piece in enumerate(pieces(audio, 2 * RATE)):
-                    await asyncio.sleep(begun + number / 10 - asyncio.get_running_loop().time())
-                    await connection.input_audio_buffer.append(audio=piece)
-                return asyncio.get_running_loop().time()
+        async def speak() -> float:
+            audio = pcm16(np.concatenate([spoken.waveform(), SILENCE]))
+            begun = asyncio.get_running_loop().time()
+            for number, piece in enumerate(pieces(audio, 2 * RATE)):
+                await asyncio.sleep(begun + number / 10 - asyncio.get_running_loop().time())
+                await connection.input_audio_buffer.append(audio=piece)
+            return asyncio.get_running_loop().time()
 
-            speaking = asyncio.create_task(speak())
-            # Its type knows no `include` but OpenAI's.
-            assert (await connection.recv()).type == "session.updated"
-            async for event in connection:
-                events.append((asyncio.get_running_loop().time(), conforming(event)))
-                if event.type == f"{ITEM}.completed":
-                    return events, await speaking
-            raise AssertionError("closed")
-
-    events, spoken_at = asyncio.run(converse())
+        speaking = asyncio.create_task(speak())
+        # Its type knows no `include` but OpenAI's.
+        assert (await connection.recv()).type == "session.updated"
+        async for event in connection:
+            events.append((asyncio.get_running_loop().time(), conforming(event)))
+            if event.type == f"{ITEM}.completed":
+                break
+        spoken_at = await speaking
     completed = events[-1][1]
     assert wer(spoken.text, completed.transcript) < 0.3
     deltas = [(at, event) for at, event in events if event.type == f"{ITEM}.delta"]
@@ -256,14 +259,8 @@ def test_words_come_while_somebody_speaks(gateway, recordings):
 def test_a_client_commits_turns_itself(conversation, speech, talk):
     updated = conversation.update(session(None, include=[LOGPROBS]))
     assert updated.audio.input.turn_detection is None
-
-    def committed(waveform: np.ndarray):
-        conversation.append(pcm16(waveform))
-        conversation.connection.input_audio_buffer.commit()
-        return conversation.until(f"{ITEM}.completed")
-
     for spoken in (speech, talk):
-        completed = committed(spoken.waveform())
+        completed = conversation.text_of(pcm16(spoken.waveform()))
         assert wer(spoken.text, completed.transcript) < 0.2
         assert completed.usage.seconds == pytest.approx(len(spoken.waveform()) / 16_000, abs=0.001)
         words = [token.token.strip() for token in completed.logprobs]
@@ -276,9 +273,9 @@ def test_a_client_commits_turns_itself(conversation, speech, talk):
     conversation.append(pcm16(speech.waveform()))
     conversation.connection.input_audio_buffer.clear()
     assert conversation.until(f"{BUFFER}.cleared")
-    assert wer(speech.text, committed(speech.waveform()).transcript) < 0.2
+    assert wer(speech.text, conversation.text_of(pcm16(speech.waveform())).transcript) < 0.2
     # Silence alone is an item without a text.
-    assert committed(np.zeros(16_000, np.float32)).transcript == ""
+    assert conversation.text_of(bytes(2 * RATE)).transcript == ""
 
 
 def test_an_error_keeps_the_session(conversation, speech):
@@ -307,18 +304,14 @@ def test_an_error_keeps_the_session(conversation, speech):
     error = error_of({"type": "session.update", "session": wrong})
     assert error.param == "session.audio.input.transcription.model"
     assert "GET /v1/models lists" in error.message
-    conversation.append(pcm16(speech.waveform()))
-    conversation.connection.input_audio_buffer.commit()
-    completed = conversation.until(f"{ITEM}.completed")
+    completed = conversation.text_of(pcm16(speech.waveform()))
     assert wer(speech.text, completed.transcript) < 0.2
 
 
 def test_mu_law_of_a_telephone(conversation, speech):
     updated = conversation.update(session(None, "audio/pcmu"))
     assert updated.audio.input.format.type == "audio/pcmu"
-    conversation.append(mu_law(speech.waveform()), 8_000)
-    conversation.connection.input_audio_buffer.commit()
-    completed = conversation.until(f"{ITEM}.completed")
+    completed = conversation.text_of(mu_law(speech.waveform()), 8_000)
     assert wer(speech.text, completed.transcript) < 0.4
     assert completed.usage.seconds == pytest.approx(len(speech.waveform()) / 16_000, abs=1)
 
@@ -338,9 +331,7 @@ def test_clients_of_the_beta_are_understood(client, gateway, speech):
         updated = conversation.until("transcription_session.updated").session
         assert updated.input_audio_format == "pcm16"
         assert updated.turn_detection is None
-        conversation.append(pcm16(speech.waveform()))
-        connection.input_audio_buffer.commit()
-        completed = conversation.until(f"{ITEM}.completed")
+        completed = conversation.text_of(pcm16(speech.waveform()))
     assert wer(speech.text, completed.transcript) < 0.2
 
 
@@ -368,8 +359,7 @@ def test_a_secret_opens_a_session_over_tls(locked, speech):
         conversation = Conversation(connection)
         # The session of the secret.
         assert conversation.session.audio.input.turn_detection is None
-        conversation.append(pcm16(speech.waveform()))
-        connection.input_audio_buffer.commit()
-        assert wer(speech.text, conversation.until(f"{ITEM}.completed").transcript) < 0.2
+        completed = conversation.text_of(pcm16(speech.waveform()))
+        assert wer(speech.text, completed.transcript) < 0.2
     with client_with("wrong") as client, pytest.raises(Exception, match="401"):
         connected(client).enter()

@@ -20,14 +20,8 @@ TEXT = "Hello there. It works, and the rest is still being made."
 
 
 @pytest.fixture
-def client() -> PlainSpeaker:
+def behind() -> PlainSpeaker:
     return PlainSpeaker()
-
-
-@pytest.fixture
-async def running(client: Any) -> AsyncIterator[LoopGateway]:
-    async with loop_gateway(client) as running:
-        yield running
 
 
 @pytest.fixture
@@ -36,13 +30,8 @@ async def socket(running: LoopGateway) -> AsyncIterator[SpeakingSocket]:
         yield socket
 
 
-def ended(running: LoopGateway, code: int) -> float:
-    labels = {"route": "/v1/conch/speak", "key": "anybody", "code": str(code)}
-    return running.metric("conch_gateway_sessions_ended_total", **labels)
-
-
 async def test_sentences_are_spoken_as_they_are_written(
-    running: LoopGateway, client: PlainSpeaker
+    running: LoopGateway, behind: PlainSpeaker
 ) -> None:
     async with speaking(running.url, protocols=("conch",)) as socket:
         ready = await socket.message()
@@ -75,9 +64,9 @@ async def test_sentences_are_spoken_as_they_are_written(
         await socket.say("close")
         *_, last, end = await socket.rest()
         assert (last["type"], end) == ("flushed", {"type": "end", "audio_s": 2.9})
-    assert client.asked == ["One is here.", "Two is here", "Three."]
+    assert behind.asked == ["One is here.", "Two is here", "Three."]
     assert len(socket.audio) == 2 * 29 and socket.socket.close_code == 1000
-    await until(lambda: ended(running, 1000) == 1)
+    await until(lambda: running.ended("/v1/conch/speak", 1000) == 1)
     labels = {"route": "/v1/conch/speak", "key": "anybody"}
     seconds = running.metric("conch_gateway_audio_seconds_total", **labels)
     assert seconds == pytest.approx(2.9)
@@ -86,13 +75,13 @@ async def test_sentences_are_spoken_as_they_are_written(
 
 
 async def test_a_cancel_ends_what_is_spoken_and_drops_what_waits(
-    client: PlainSpeaker, socket: SpeakingSocket
+    behind: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="This is long… And more. ")
     await socket.say("flush")
     await socket.say("text", text="Never said.")
     await socket.say("flush")
-    await until(lambda: client.waiting == 1)
+    await until(lambda: behind.waiting == 1)
     await socket.say("cancel")
     cancelled = await socket.message("cancelled", "flushed")
     assert cancelled == {"type": "cancelled", "audio_s": 0.1}
@@ -101,15 +90,15 @@ async def test_a_cancel_ends_what_is_spoken_and_drops_what_waits(
     sentence, _, end = await socket.rest()
     assert (sentence["text"], sentence["start"]) == ("New.", 0.1)
     assert end["audio_s"] == 0.5 and len(socket.audio) == 2 * 5
-    assert "Never said." not in client.asked
+    assert "Never said." not in behind.asked
 
 
 async def test_a_cancel_behind_a_close_ends_the_session(
-    client: PlainSpeaker, socket: SpeakingSocket
+    behind: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="This is long…")
     await socket.say("close")
-    await until(lambda: client.waiting == 1)
+    await until(lambda: behind.waiting == 1)
     await socket.say("cancel")
     types = [message["type"] for message in await socket.rest()]
     assert types == ["ready", "sentence", "cancelled", "end"]
@@ -157,7 +146,7 @@ async def test_too_much_text_ends_the_session(socket: SpeakingSocket) -> None:
 
 
 async def test_too_many_flushes_end_the_session(
-    client: PlainSpeaker, socket: SpeakingSocket
+    behind: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="This is long…")
     for _ in range(MAX_FLUSHES + 1):
@@ -165,13 +154,13 @@ async def test_too_many_flushes_end_the_session(
     *_, error = await socket.rest()
     assert error["error"]["code"] == "backlog_exceeded"
     assert "1001 flushes would wait; at most 1000 may" in error["error"]["message"]
-    assert client.asked == ["This is long…"]
+    assert behind.asked == ["This is long…"]
     assert socket.socket.close_code == 1008
 
 
-async def test_a_session_counts_for_its_key_and_ends_with_its_seconds(client: Any) -> None:
+async def test_a_session_counts_for_its_key_and_ends_with_its_seconds(behind: Any) -> None:
     limits = Limits(streams=1, audio_s_per_minute=2)
-    async with loop_gateway(client, limits) as running:
+    async with loop_gateway(behind, limits) as running:
         async with speaking(running.url) as socket:
             with pytest.raises(aiohttp.WSServerHandshakeError, match="429"):
                 async with speaking(running.url):
@@ -184,26 +173,26 @@ async def test_a_session_counts_for_its_key_and_ends_with_its_seconds(client: An
 
 
 async def test_a_gateway_that_stops_speaks_what_was_written(
-    running: LoopGateway, client: PlainSpeaker, socket: SpeakingSocket
+    running: LoopGateway, behind: PlainSpeaker, socket: SpeakingSocket
 ) -> None:
     await socket.say("text", text="Not ended")
     await socket.say("talk")
     await socket.message("error")
     running.gateway.draining.set()
     *_, end = await socket.rest()
-    assert end == {"type": "end", "audio_s": 0.9} and client.asked == ["Not ended"]
+    assert end == {"type": "end", "audio_s": 0.9} and behind.asked == ["Not ended"]
     assert socket.socket.close_code == 1001
 
 
 async def test_a_client_that_goes_away_ends_the_making(
-    running: LoopGateway, client: PlainSpeaker
+    running: LoopGateway, behind: PlainSpeaker
 ) -> None:
     async with speaking(running.url) as socket:
         await socket.say("text", text="This is long… And more. ")
-        await until(lambda: client.waiting == 1)
+        await until(lambda: behind.waiting == 1)
         assert socket.socket._response is not None
         socket.socket._response.close()
-    await until(lambda: ended(running, 1006) == 1)
+    await until(lambda: running.ended("/v1/conch/speak", 1006) == 1)
     assert running.metric("conch_gateway_sessions", route="/v1/conch/speak") == 0
 
 

@@ -1,6 +1,5 @@
 """How texts are to sound, and what their audio counts for."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 import numpy as np
@@ -25,22 +24,19 @@ def test_the_server_makes_the_samples_that_the_gateway_encodes() -> None:
         Voicing.parse({"sample_rate": 44_100}, "opus")
 
 
-def test_seconds_are_counted_as_they_come() -> None:
+async def test_seconds_are_counted_as_they_come() -> None:
     async def spoken() -> AsyncGenerator[Speech, None]:
         for samples, end_s in ((0, 0.0), (1, 1.5), (1, 2.0), (0, 2.0)):
             yield Speech(np.zeros(samples, np.float32), b"", Spoken(end_s, 24_000, "hibari"))
 
-    async def scenario() -> tuple[list[float], int]:
-        gateway, requests = Gateway(GatewayConfig(port=0)), []
-        pieces = counted(
-            *(spoken(), gateway, gateway.caller(None), "/v1/some"),
-            lambda: requests.append(1) or 0.0,  # type: ignore[func-returns-value]
-        )
-        seen = []
-        async for _ in pieces:
-            lines = gateway.metrics.as_text().decode().splitlines()
-            seen.append(sum(float(line.split()[1]) for line in lines if line.startswith(COUNTED)))
-        await gateway.servers.close()
-        return seen, len(requests)
-
-    assert asyncio.run(scenario()) == ([0.0, 1.5, 2.0, 2.0], 1)
+    gateway, requests = Gateway(GatewayConfig(port=0)), []
+    pieces = counted(
+        *(spoken(), gateway, gateway.caller(None), "/v1/some"),
+        lambda: requests.append(1) or 0.0,  # type: ignore[func-returns-value]
+    )
+    seen = []
+    async for _ in pieces:
+        lines = gateway.metrics.as_text().decode().splitlines()
+        seen.append(sum(float(line.split()[1]) for line in lines if line.startswith(COUNTED)))
+    await gateway.servers.close()
+    assert (seen, len(requests)) == ([0.0, 1.5, 2.0, 2.0], 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 import soxr
+from numpy.typing import NDArray
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 from programs import required
 
@@ -15,7 +16,7 @@ RATE, MICROPHONE_RATE = 16_000, 48_000
 
 
 @contextmanager
-def chromium(heard: np.ndarray | None = None) -> Iterator[Browser]:
+def chromium(heard: NDArray[np.float32] | None = None) -> Iterator[Browser]:
     """Yield a browser whose microphone beeps, or hears a waveform of 16 kHz once."""
     arguments = [
         *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -41,7 +42,7 @@ def faults_of(context: BrowserContext) -> list[str]:
 
 
 def has_focus(locator: Locator) -> bool:
-    return locator.evaluate("(element) => element === document.activeElement")
+    return bool(locator.evaluate("(element) => element === document.activeElement"))
 
 
 def saved(panel: Page | Locator, ending: str) -> str:

@@ -63,10 +63,10 @@ def serving_gateway(*arguments: str) -> Iterator[Gateway]:
     """Yield the gateway of a ready `conch serve`; stop the server as Ctrl-C does."""
     command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "127.0.0.1:0", *RIVA, *arguments]
     with _running(command) as welcome:
-        grpc, metrics = _GRPC.search(welcome), _METRICS.search(welcome)
-        assert grpc, welcome
-        assert metrics, welcome
-        yield Gateway(_address_in(welcome), grpc[1], metrics[1], riva=_riva_in(welcome))
+        url, grpc, metrics, riva = (
+            _found(pattern, welcome) for pattern in (_ADDRESS, _GRPC, _METRICS, _RIVA)
+        )
+        yield Gateway(url, grpc, metrics, riva=riva)
 
 
 @contextmanager
@@ -75,20 +75,14 @@ def gateway_alone(
 ) -> Iterator[Gateway]:
     """Yield a ready `conch gateway` in front of a server that runs already."""
     with _running([*GATEWAY, "--listen", "127.0.0.1:0", *RIVA, *arguments]) as welcome:
-        riva = _riva_in(welcome)
-        yield Gateway(_address_in(welcome), ca=ca, key=key, keys_file=keys_file, riva=riva)
+        url, riva = _found(_ADDRESS, welcome), _found(_RIVA, welcome)
+        yield Gateway(url, ca=ca, key=key, keys_file=keys_file, riva=riva)
 
 
-def _riva_in(welcome: str) -> str:
-    address = _RIVA.search(welcome)
-    assert address, welcome
-    return address[1]
-
-
-def _address_in(welcome: str) -> str:
-    address = _ADDRESS.search(welcome)
-    assert address, welcome
-    return address[1]
+def _found(pattern: re.Pattern[str], welcome: str) -> str:
+    match = pattern.search(welcome)
+    assert match, welcome
+    return match[1]
 
 
 @contextmanager

@@ -47,6 +47,11 @@ class LoopGateway:
         """Return a sample of its metrics, 0 if there is none."""
         return self.gateway.metrics.registry.get_sample_value(name, labels) or 0.0
 
+    def ended(self, route: str, code: int | str, key: str = "anybody") -> float:
+        """Return how many sessions have ended with a code."""
+        name = "conch_gateway_sessions_ended_total"
+        return self.metric(name, route=route, key=key, code=str(code))
+
 
 @asynccontextmanager
 async def loop_gateway(

@@ -86,11 +86,11 @@ async def messages_of(gateway: Gateway, audio: bytes, *, finalize: bool, **query
         return [*found, connection._websocket.close_code]
 
 
-def test_live_audio(gateway: Gateway, talk: Recording) -> None:
+async def test_live_audio(gateway: Gateway, talk: Recording) -> None:
     query = {"interim_results": True, "vad_events": "true", "smart_format": "true"}
     silence = {"utterance_end_ms": "1000", "endpointing": 500}
-    *messages, last, code = asyncio.run(
-        messages_of(gateway, pcm(talk), finalize=False, **query, **silence)
+    *messages, last, code = await messages_of(
+        gateway, pcm(talk), finalize=False, **query, **silence
     )
     assert {type(message) for message in messages} == {
         *(ListenV1Results, ListenV1SpeechStarted, ListenV1UtteranceEnd)
@@ -109,8 +109,8 @@ def test_live_audio(gateway: Gateway, talk: Recording) -> None:
     assert code == 1000
 
 
-def test_a_finalize_is_answered(gateway: Gateway, speech: Recording) -> None:
-    *results, metadata, code = asyncio.run(messages_of(gateway, pcm(speech), finalize=True))
+async def test_a_finalize_is_answered(gateway: Gateway, speech: Recording) -> None:
+    *results, metadata, code = await messages_of(gateway, pcm(speech), finalize=True)
     assert [item.from_finalize for item in results] == [*([False] * (len(results) - 1)), True]
     text = " ".join(item.channel.alternatives[0].transcript for item in results)
     assert wer(speech.text, text) < 0.2
@@ -118,10 +118,11 @@ def test_a_finalize_is_answered(gateway: Gateway, speech: Recording) -> None:
     assert (type(metadata), code) == (ListenV1Metadata, 1000)
 
 
-async def turns_of(gateway: Gateway, audio: bytes) -> list[Any]:
+async def test_turns(gateway: Gateway, talk: Recording) -> None:
     client = AsyncDeepgramClient(api_key="any", environment=environment(gateway.url))
     query: Any = {**RAW, "model": "flux-general-en", "eot_timeout_ms": 700, "keyterm": "Conch"}
     found: list[Any] = []
+    audio = pcm(talk)
     async with client.listen.v2.connect(**query) as connection:
         connection.on(EventType.MESSAGE, found.append)
         connection.on(EventType.ERROR, found.append)
@@ -130,11 +131,7 @@ async def turns_of(gateway: Gateway, audio: bytes) -> list[Any]:
             await connection.send_media(audio[start : start + RATE])
         await connection.send_close_stream()
         await listening
-        return found
-
-
-def test_turns(gateway: Gateway, talk: Recording) -> None:
-    connected, *messages = asyncio.run(turns_of(gateway, pcm(talk)))
+    connected, *messages = found
     assert isinstance(connected, ListenV2Connected)
     told = [message for message in messages if isinstance(message, ListenV2TurnInfo)]
     numbers = [connected.sequence_id, *(message.sequence_id for message in messages)]

@@ -1,12 +1,11 @@
 """`/v1/speak` for Deepgram's clients, over a client that never reaches a server."""
 
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 from http_answers import answer_to
-from loop_gateway import LoopGateway, loop_gateway
+from loop_gateway import LoopGateway
 from plain_speaker import PlainSpeaker
 from sockets import SpeakingSocket, speaking
 
@@ -83,14 +82,8 @@ def test_every_encoding_has_a_format() -> None:
 
 
 @pytest.fixture
-def client() -> PlainSpeaker:
+def behind() -> PlainSpeaker:
     return PlainSpeaker()
-
-
-@pytest.fixture
-async def running(client: Any) -> AsyncIterator[LoopGateway]:
-    async with loop_gateway(client) as running:
-        yield running
 
 
 def deepgrams(running: LoopGateway, query: str = "") -> AbstractAsyncContextManager[SpeakingSocket]:
@@ -115,7 +108,7 @@ async def test_a_session_from_its_first_message_to_its_end(running: LoopGateway)
     assert socket.code == 1000
 
 
-async def test_clear_drops_the_text_before_it(running: LoopGateway, client: PlainSpeaker) -> None:
+async def test_clear_drops_the_text_before_it(running: LoopGateway, behind: PlainSpeaker) -> None:
     async with deepgrams(running) as socket:
         await socket.say("Speak", text="This is long… ")
         await socket.say("Flush")
@@ -124,7 +117,7 @@ async def test_clear_drops_the_text_before_it(running: LoopGateway, client: Plai
         await socket.say("Speak", text="After.")
         await socket.say("Flush")
         assert (await socket.message("Flushed"))["sequence_id"] == 1
-    assert client.asked[-1] == "After."
+    assert behind.asked[-1] == "After."
 
 
 async def test_errors_are_deepgrams(running: LoopGateway) -> None:

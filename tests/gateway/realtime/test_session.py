@@ -76,8 +76,7 @@ async def test_a_session_from_its_first_event_to_its_last(running: LoopGateway) 
     assert (last["item_id"], last["transcript"]) == (item_id, "ONE")
     assert last["usage"] == {"type": "duration", "seconds": 1.0}
     assert len({event["event_id"] for event in client.events}) == len(client.events)
-    ended = {"route": ROUTE, "key": "anybody", "code": "1000"}
-    await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 1)
+    await until(lambda: running.ended(ROUTE, 1000) == 1)
     assert running.metric("conch_gateway_sessions", route=ROUTE) == 0
     seconds = running.metric("conch_gateway_audio_seconds_total", route=ROUTE, key="anybody")
     assert seconds == pytest.approx(1.5)
@@ -588,8 +587,7 @@ async def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) 
                 assert audio_input["transcription"]["language"] == "de"
         refused = await posted(running, "client_secrets", {}, made["value"], 401)
         assert refused["error"]["code"] == "invalid_api_key"
-        ended = {"route": ROUTE, "key": "me", "code": "1000"}
-        await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 2)
+        await until(lambda: running.ended(ROUTE, 1000, "me") == 2)
 
 
 async def test_a_session_of_the_beta_has_its_secret(running: LoopGateway) -> None:

@@ -7,22 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from live_answers import words
 
 from conch.gateway.errors import ApiError
 from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime.turns import EventDialect, Turns
-from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent, Word
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent
 
 NOTHING = Transcript((Hypothesis("", 0, 0),), (), 0.0, (), {})
 TEXT = "conversation.item.input_audio_transcription"
 
 
 COMMITTED = ("committed", "added", "done")
-
-
-def words(text: str) -> tuple[Word, ...]:
-    return tuple(Word(word, 0, 1, 0.5) for word in text.split())
 
 
 def update(*segments: LiveSegment, audio_s: float = 0.0, **fields: Any) -> LiveUpdate:
@@ -37,27 +34,10 @@ def speaking(
     return update(utterance=utterance, index=index, audio_s=start + 1)
 
 
-def segment(
-    index: int,
-    text: str,
-    *,
-    final: bool,
-    start: float = 0.0,
-    end: float = 1.0,
-    error: str = "",
-    error_code: str = "",
-) -> LiveSegment:
-    utterance = Segment(
-        start,
-        end,
-        (Hypothesis(text, 0, 0),),
-        words(text),
-        index=index,
-        endpoint="silence",
-        error=error,
-        error_code=error_code,
-    )
-    return LiveSegment(utterance, final)
+def segment(index: int, text: str, *, final: bool, **fields: Any) -> LiveSegment:
+    known = {"start": 0.0, "end": 1.0, "endpoint": "silence", **fields}
+    nbest = (Hypothesis(text, 0, 0),)
+    return LiveSegment(Segment(nbest=nbest, words=words(text), index=index, **known), final)
 
 
 def types_of(events: list[dict[str, Any]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 from riva.client import EndpointingConfig, RecognitionConfig
-from riva.client.proto.riva_asr_pb2 import SpeakerDiarizationConfig, SpeechContext
+from riva.client.proto.riva_asr_pb2 import SpeechContext
 from riva.client.proto.riva_tts_pb2 import SynthesizeSpeechRequest, ZeroShotData
 
 from conch.gateway.errors import ApiError
@@ -10,6 +10,8 @@ from conch.gateway.riva import recognition_config, synthesis
 from conch.gateway.riva.protocol import POOL
 from conch.gateway.riva.recognition import _container_of
 
+NO_ALIASES: dict[str, str] = {}
+DIARIZED = {"enable_speaker_diarization": True}
 FIELDS = {
     "max_alternatives": (3, {"nbest": 3}),
     "language_code": ("de-DE", {"language": "de"}),
@@ -25,7 +27,7 @@ FIELDS = {
     "enable_automatic_punctuation": (True, {"punctuate": True}),
     "model": ("conch-wfst", {"decoder": "wfst"}),
     "diarization_config": (
-        SpeakerDiarizationConfig(enable_speaker_diarization=True, max_speaker_count=3),
+        DIARIZED | {"max_speaker_count": 3},
         {"speakers": "auto", "max_speakers": 3, "word_timestamps": True},
     ),
     "custom_configuration": (
@@ -41,9 +43,12 @@ FIELDS = {
 OF_AUDIO = {"encoding", "sample_rate_hertz", "audio_channel_count"}
 
 
-def options(*, live: bool = True, **fields):
-    config = RecognitionConfig(**{"verbatim_transcripts": True, **fields})
-    return recognition_config.settings_of(config, {}, live=live).options.sent
+def settings(aliases=NO_ALIASES, *, live: bool = True, **fields):
+    return recognition_config.settings_of(RecognitionConfig(**fields), aliases, live=live)
+
+
+def options(**fields):
+    return settings(**{"verbatim_transcripts": True, **fields}).options.sent
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -59,21 +64,15 @@ def test_no_field_is_forgotten():
 
 
 def test_numbers_are_in_digits_unless_the_transcript_is_verbatim():
-    result = recognition_config.settings_of(RecognitionConfig(), {}, live=True)
-    assert result.options.sent == {"itn": True}
-    assert result.wishes == {"inverse_normalizer": "itn"}
-    sent = RecognitionConfig(custom_configuration={"itn": "true"})
-    assert recognition_config.settings_of(sent, {}, live=True).wishes == {}
+    assert settings().options.sent == {"itn": True}
+    assert settings().wishes == {"inverse_normalizer": "itn"}
+    assert settings(custom_configuration={"itn": "true"}).wishes == {}
 
 
 def test_punctuation_may_be_left_to_a_decoder_that_writes_it():
     sent = {"enable_automatic_punctuation": True, "verbatim_transcripts": True}
-    result = recognition_config.settings_of(RecognitionConfig(**sent), {}, live=True)
-    assert result.wishes == {"punctuator": "punctuate"}
-    result = recognition_config.settings_of(
-        RecognitionConfig(**sent, model="conch-ctc"), {}, live=False
-    )
-    assert result.wishes == {}
+    assert settings(**sent).wishes == {"punctuator": "punctuate"}
+    assert settings(**sent, model="conch-ctc", live=False).wishes == {}
 
 
 @pytest.mark.parametrize("code", ["", "auto", "multi", "Multi"])
@@ -93,9 +92,7 @@ def test_conchs_own_option_goes_before_a_field():
 
 
 def test_an_alias_is_a_model():
-    result = recognition_config.settings_of(
-        RecognitionConfig(model="parakeet"), {"parakeet": "conch-ctc"}, live=True
-    )
+    result = settings({"parakeet": "conch-ctc"}, model="parakeet")
     assert result.options.sent["decoder"] == "ctc"
 
 
@@ -116,11 +113,7 @@ def test_an_alias_is_a_model():
             "speech_contexts: option 'hotwords' takes weights from 0 to 100; sent: -1.0",
         ),
         (
-            {
-                "diarization_config": SpeakerDiarizationConfig(
-                    enable_speaker_diarization=True, max_speaker_count=65
-                )
-            },
+            {"diarization_config": DIARIZED | {"max_speaker_count": 65}},
             "diarization_config.max_speaker_count: option 'max_speakers' takes .*; sent: 65",
         ),
         (
@@ -221,20 +214,14 @@ def test_a_text_in_ssml(text: str, said: str):
     [(b"OggS\0\2", "ogg"), (b"RIFF\0\0\0\0WAVE", "wav"), (b"fLaC", "flac"), (b"\1\0", None)],
 )
 def test_a_container_that_is_sent_as_samples_is_decoded(first: bytes, container: str | None):
-    sent = recognition_config.settings_of(
-        RecognitionConfig(encoding=1, sample_rate_hertz=8000), {}, live=False
-    )
+    sent = settings(encoding=1, sample_rate_hertz=8000, live=False)
     assert _container_of(first + bytes(12), sent) == container
 
 
 def test_no_field_of_speech_is_forgotten():
-    tested = {"language_code", "encoding", "sample_rate_hz", "voice_name", "zero_shot_data"}
-    tested |= {
-        "custom_dictionary",
-        "custom_configuration",
-        "enable_word_time_offsets",
-        "text",
-        "id",
+    tested = {
+        *("language_code", "encoding", "sample_rate_hz", "voice_name", "zero_shot_data", "text"),
+        *("custom_dictionary", "custom_configuration", "enable_word_time_offsets", "id"),
     }
     request = POOL.FindMessageTypeByName("nvidia.riva.tts.SynthesizeSpeechRequest")
     assert {field.name for field in request.fields} == tested

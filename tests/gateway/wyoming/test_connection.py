@@ -52,15 +52,20 @@ async def send(line: AsyncTcpClient, *numbers: int) -> None:
         await line.write_event(AudioChunk(RATE, 2, 1, spoken(number, 1.0).tobytes()).event())
 
 
+async def command(line: AsyncTcpClient, *numbers: int) -> None:
+    """Send so many seconds of speech from their start to their end."""
+    await line.write_event(START)
+    await send(line, *numbers)
+    await line.write_event(AudioStop().event())
+
+
 async def text(line: AsyncTcpClient) -> str:
     return str(Transcript.from_event((await events_until(line, "transcript"))[-1]).text)
 
 
 async def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> None:
     async with connected(PlainLiveClient(latency_s=0.05), max_backlog_s=10.0) as (running, line):
-        await line.write_event(START)
-        await send(line, *[1] * 40)
-        await line.write_event(AudioStop().event())
+        await command(line, *[1] * 40)
         assert await text(line) == "ONE"
         (audio_s,) = [
             sample.value
@@ -74,9 +79,7 @@ async def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> N
 async def test_an_end_without_a_start_has_an_empty_text(line: AsyncTcpClient) -> None:
     await line.write_event(AudioStop().event())
     assert await text(line) == ""
-    await line.write_event(START)
-    await send(line, 2)
-    await line.write_event(AudioStop().event())
+    await command(line, 2)
     assert await text(line) == "TWO"
 
 
@@ -126,9 +129,7 @@ async def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> 
 
 async def test_an_idle_connection_is_closed() -> None:
     async with connected(times=Times(keep_alive_s=0.3)) as (_, line):
-        await line.write_event(START)
-        await send(line, 1)
-        await line.write_event(AudioStop().event())
+        await command(line, 1)
         assert await text(line) == "ONE"
         while (event := await line.read_event()) is not None:
             assert event.type == "transcript-stop"
@@ -189,9 +190,7 @@ async def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
             assert said in result.text
             assert result.code is not None and result.code.startswith("invalid")
             await line.write_event(AudioStop().event())
-            await line.write_event(START)
-            await send(line, 1)
-            await line.write_event(AudioStop().event())
+            await command(line, 1)
             while (reply := await text(line)) != "ONE":
                 assert reply == ""  # of the end before
     assert not caplog.records
