@@ -80,10 +80,10 @@ GATEWAY = GatewayConfig()
 TIMES, COMING = GATEWAY.times, state.ARRIVING * GATEWAY.max_files
 OF_GATEWAY = f"""
 - fields of a form: {form.MAX_FIELDS}
-    tests/gateway/test_hostile.py::test_a_form_has_so_many_fields_at_most
+    tests/gateway/test_hostile.py::test_a_form_has_its_limits
 - a field; its name; all fields: {form.MAX_FIELD_BYTES >> 10} KiB; {form.MAX_NAME} characters;
 {form.MAX_FORM_BYTES >> 10} KiB
-    tests/gateway/test_hostile.py::test_all_fields_together_have_theirs
+    tests/gateway/test_hostile.py::test_a_form_has_its_limits
 - an upload without a byte: {TIMES.idle_s:g} s, then at least {form.LEAST_BYTES_PER_S} bytes a
 second, and so many that it ends within {TIMES.upload_s:g} s
     tests/gateway/test_hostile.py::test_half_sent_uploads_are_given_up
@@ -104,7 +104,7 @@ for each {bodies.LEAST_BYTES_PER_S // 1000} kB
 {TIMES.settings_s:g} s
     tests/gateway/test_hostile.py::test_a_body_of_settings_has_its_limit
 - audio of a live session that waits, before more is read: {GATEWAY.max_backlog_s:g} s
-    tests/gateway/realtime/test_session.py::test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server
+    tests/gateway/realtime/test_session.py::test_audio_that_comes_faster_than_it_is_heard_waits_and_is_finished
 """
 ELSEWHERE = """
 - requests at once
@@ -158,7 +158,7 @@ ELSEWHERE = """
 - gateway: all uploads at once
     tests/gateway/test_hostile.py::test_an_upload_without_room_is_refused_before_it_is_read
 - gateway: known speakers with audio, in a form
-    tests/gateway/test_hostile.py::test_fields_with_audio_together_have_theirs
+    tests/gateway/test_hostile.py::test_a_form_has_its_limits
 - gateway: one of several keys
     tests/gateway/test_state.py::test_one_of_several_keys_has_its_share_of_places_and_of_room
 - gateway: a frame of `/v1/conch/listen`
@@ -174,10 +174,10 @@ BOUNDS = f"""
 - files, and texts, whose bytes come: {COMING} each
     tests/gateway/test_hostile.py::test_uploads_that_do_not_come_keep_no_place_from_the_others
 - time of an upload: {TIMES.idle_s:g} s + {TIMES.upload_s:g} s
-    tests/gateway/test_hostile.py::test_an_upload_ends_in_a_time_whatever_its_size
+    tests/gateway/test_hostile.py::test_an_upload_that_trickles_or_has_no_end_is_given_up
 - fields of an upload, in memory:
 {(form.MAX_FORM_BYTES + form.MAX_AUDIO_BYTES) / form.MB:.1f} MB
-    tests/gateway/test_hostile.py::test_all_fields_together_have_theirs
+    tests/gateway/test_hostile.py::test_a_form_has_its_limits
 - a text as JSON: {doors.SPEECH.max_message_bytes >> 20} MiB, {bodies.MAX_MARKS} values,
 in {TIMES.idle_s:g} s
     tests/gateway/test_hostile.py::test_json_has_a_depth_and_a_size
