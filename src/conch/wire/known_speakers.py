@@ -58,10 +58,8 @@ def known_speakers_of(text: str) -> tuple[KnownSpeaker, ...]:
     except (ValueError, RecursionError) as error:
         raise OptionError(f"option 'known_speakers' takes a JSON list: {error!s:.80}") from None
     if not isinstance(entries, list) or len(entries) > MAX_KNOWN:
-        sent = len(entries) if isinstance(entries, list) else clipped(text)
-        raise OptionError(
-            f"option 'known_speakers' takes a JSON list of at most {MAX_KNOWN}; sent: {sent}"
-        )
+        sent = len(entries) if isinstance(entries, list) else text
+        raise OptionError.of("known_speakers", f"a JSON list of at most {MAX_KNOWN}", sent)
     speakers = tuple(_speaker(number, entry) for number, entry in enumerate(entries, 1))
     numbers: dict[str, int] = {}
     for number, item in enumerate(speakers, 1):

@@ -19,10 +19,8 @@ def names_of(text: str) -> dict[str, str]:
         label, _, name = (piece.strip() for piece in part.partition("="))
         problem = check_name(name) if label and name else "a part has no label or no name"
         if problem or label in names:
-            raise OptionError(
-                "option 'speaker_names' takes labels with names, as A=Ann,B=Ben: "
-                f"{problem or 'the label has a name already'}; sent: {clipped(part)!r}"
-            )
+            why = problem or "the label has a name already"
+            raise OptionError.of("speaker_names", f"labels with names, as A=Ann,B=Ben: {why}", part)
         names[label] = name
     return names
 
