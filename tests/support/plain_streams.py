@@ -48,9 +48,8 @@ class Client:
 
     async def say(self, text: str, *, ends=True):
         """Send a step for each letter, END with the last one; return all answers."""
-        *steps, last = text
-        answers = [await self.send(audio(item)) for item in steps]
-        return [*answers, await self.send(audio(last), ends=ends)]
+        answers = [await self.send(audio(item)) for item in text[:-1]]
+        return [*answers, await self.send(audio(text[-1]), ends=ends)]
 
 
 @asynccontextmanager
