@@ -72,12 +72,12 @@ def bounds_of_gateway() -> list[Bound]:
         Bound(
             "time of an upload",
             f"{times.idle_s:g} s + {times.upload_s:g} s",
-            f"{HOSTILE}::test_an_upload_ends_in_a_time_whatever_its_size",
+            f"{HOSTILE}::test_an_upload_that_trickles_or_has_no_end_is_given_up",
         ),
         Bound(
             "fields of an upload, in memory",
             f"{(form.MAX_FORM_BYTES + form.MAX_AUDIO_BYTES) / form.MB:.1f} MB",
-            f"{HOSTILE}::test_all_fields_together_have_theirs",
+            f"{HOSTILE}::test_a_form_has_its_limits",
         ),
         Bound(
             "a text as JSON",

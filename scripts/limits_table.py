@@ -312,20 +312,20 @@ def limits_of_gateway() -> list[Limit]:
             "gateway: fields of a form",
             f"{form.MAX_FIELDS}",
             FIXED,
-            f"{HOSTILE}::test_a_form_has_so_many_fields_at_most",
+            f"{HOSTILE}::test_a_form_has_its_limits",
         ),
         Limit(
             "gateway: a field; its name; all fields",
             f"{form.MAX_FIELD_BYTES >> 10} KiB; {form.MAX_NAME} characters; "
             f"{form.MAX_FORM_BYTES >> 10} KiB",
             FIXED,
-            f"{HOSTILE}::test_all_fields_together_have_theirs",
+            f"{HOSTILE}::test_a_form_has_its_limits",
         ),
         Limit(
             "gateway: known speakers with audio, in a form",
             f"{form.MAX_AUDIO_BYTES / form.MB:g} MB",
             FIXED,
-            f"{HOSTILE}::test_fields_with_audio_together_have_theirs",
+            f"{HOSTILE}::test_a_form_has_its_limits",
             has_page=True,
         ),
         Limit(
@@ -411,7 +411,7 @@ def limits_of_gateway() -> list[Limit]:
             "gateway: audio of a live session that waits, before more is read",
             f"{config.max_backlog_s:g} s",
             FIXED,
-            "tests/gateway/realtime/test_session.py::test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server",
+            "tests/gateway/realtime/test_session.py::test_audio_that_comes_faster_than_it_is_heard_waits_and_is_finished",
         ),
     ]
 
