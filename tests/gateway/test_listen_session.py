@@ -417,7 +417,8 @@ def masked(opcode: int, data: bytes) -> bytes:
 )
 async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
     client = PlainLiveClient()
-    async with loop_gateway(client, times=Times(ping_s=1.0, send_s=0.5)) as running:
+    times = Times(ping_s=1.0, send_s=0.5)
+    async with loop_gateway(client, unsent_bytes=4096, times=times) as running:
         own = socket.socket()
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # soon full
         host, port = running.url.removeprefix("http://").split(":")

@@ -29,8 +29,8 @@ TESTS = (
     *("--ignore=tests/cli/test_graph.py", "--ignore=tests/cli/test_serve.py"),
     *("--ignore=tests/cli/test_logs.py", "--ignore=tests/cli/test_heal_metrics.py"),
     "--ignore=tests/cli/test_models.py",
-    "--deselect=tests/cli/test_help.py::test_a_command_names_the_extra_that_it_lacks",
-    "--deselect=tests/cli/test_version.py::test_the_pinned_wheel_is_known",
+    "--deselect=tests/cli/test_cli.py::test_a_command_names_the_extra_that_it_lacks",
+    "--deselect=tests/cli/test_cli.py::test_the_pinned_wheel_is_known",
     *("tests/wire/test_options.py", "tests/wire/test_result.py", "tests/wire/test_formats.py"),
     *("tests/bench/test_load.py", "tests/scoring/test_manifest.py"),
 )

@@ -55,7 +55,11 @@ class LoopGateway:
 
 @asynccontextmanager
 async def loop_gateway(
-    client: PlainLiveClient | None = None, limits: Limits | None = None, **settings: Any
+    client: PlainLiveClient | None = None,
+    limits: Limits | None = None,
+    *,
+    unsent_bytes: int = 0,
+    **settings: Any,
 ) -> AsyncIterator[LoopGateway]:
     """Yield a gateway with its own settings, and limits of everybody."""
     gateway = Gateway(GatewayConfig(port=0, **settings))
@@ -64,7 +68,7 @@ async def loop_gateway(
     if limits is not None:
         everybody = gateway.caller(replace(Key("me", ""), limits=limits))
         gateway.caller = lambda key: everybody  # type: ignore[method-assign]
-    async with listening(gateway, 2) as url, asyncio.timeout(60):
+    async with listening(gateway, 2, unsent_bytes) as url, asyncio.timeout(60):
         yield LoopGateway(gateway, servers, url)
 
 

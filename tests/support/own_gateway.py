@@ -1,6 +1,7 @@
 """A gateway in this process, on a free port, in an event loop of its own thread."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -14,13 +15,21 @@ from conch.gateway.state import Gateway
 
 
 @asynccontextmanager
-async def listening(gateway: Gateway, shutdown_timeout_s: float) -> AsyncIterator[str]:
-    """Let a gateway listen on a free port, and yield its URL."""
+async def listening(
+    gateway: Gateway, shutdown_timeout_s: float, unsent_bytes: int = 0
+) -> AsyncIterator[str]:
+    """Let a gateway listen on a free port, and yield its URL.
+
+    The system keeps about `unsent_bytes` for a client that does not read, or what it likes.
+    """
     app = make_app(gateway)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=shutdown_timeout_s)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        own = socket.create_server(("127.0.0.1", 0))
+        if unsent_bytes:  # of the connections, too
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, unsent_bytes)
+        await web.SockSite(runner, own).start()
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()

@@ -390,7 +390,7 @@ def test_who_speaks_alone_calls_no_recogniser():
     ("entries", "message"),
     [
         ("[", "takes a JSON list"),
-        ("{}", "takes a JSON list of at most 64; sent: {}"),
+        ("{}", "takes a JSON list of at most 64; sent: '{}'"),
         ([{"name": str(n), "embedding": [1]} for n in range(65)], "at most 64; sent: 65"),
         ([[]], "entry 1 .*it is no object"),
         ([{"embedding": [1]}], "entry 1 .*a name is"),

@@ -456,7 +456,7 @@ async def test_a_client_that_goes_away_frees_the_stream(running: LoopGateway) ->
 @pytest.mark.parametrize("sends_audio", [True, False])
 async def test_a_client_that_does_not_read_is_left(sends_audio: bool) -> None:
     async with (
-        loop_gateway(times=Times(ping_s=1.0, send_s=0.5)) as running,
+        loop_gateway(unsent_bytes=4096, times=Times(ping_s=1.0, send_s=0.5)) as running,
         connected(running.url, unread_bytes=4096) as client,
     ):
         await begin(client, include=["conch.partial"])
