@@ -7,10 +7,11 @@ comments stand above them.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conch.families import all_families, decoders
 from conch.wire.option_values import default_of, describe
@@ -69,8 +70,7 @@ def _set(preset: Mapping[str, Any]) -> Iterator[str]:
         yield f"`{name}`" if value is True else f"`{name}={value}`"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A parameter as its config.pbtxt has it."""
 
     name: str
@@ -92,16 +92,21 @@ def parameters(config: Path) -> Iterator[Parameter]:
 
 
 def parameters_list() -> str:
-    """Return a line per parameter, shared by the models that have the same one."""
-    models: dict[Parameter, list[str]] = {}
+    """Return a line per parameter, shared by the models in which it means the same."""
+    models = defaultdict[tuple[str, str], dict[str, list[str]]](dict)
     for repository in ("bls_models", "component_models"):
         for config in sorted((ROOT / repository).glob("*/config.pbtxt")):
-            for item in parameters(config):
-                models.setdefault(item, []).append(f"`{config.parent.name}`")
+            for name, value, meaning in parameters(config):
+                by_value = models[name, meaning]
+                by_value.setdefault(value or "empty", []).append(f"`{config.parent.name}`")
     return "".join(
-        f"- `{item.name}` ({item.value or 'empty'}; {', '.join(names)}): {item.meaning}\n"
-        for item, names in models.items()
+        f"- `{name}` ({_defaults(by_value)}): {meaning}\n"
+        for (name, meaning), by_value in models.items()
     )
+
+
+def _defaults(models: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"{value}: {', '.join(names)}" for value, names in models.items())
 
 
 def with_tables(text: str) -> str:

@@ -34,7 +34,7 @@ def test_every_limit_has_its_test() -> None:
 
 def test_every_parameter_of_every_model_has_its_line_and_a_meaning() -> None:
     listed = script("tables").parameters_list()
-    lines = re.findall(r"^- `(\w+)` \(\S+; (.*?)\): \S.*$", listed, re.M)
+    lines = re.findall(r"^- `(\w+)` \(\S+: (.*?)\): \S.*$", listed, re.M)
     assert len(lines) == len(listed.splitlines())
     documented = {
         (model, name) for name, models in lines for model in re.findall(r"`(\w+)`", models)

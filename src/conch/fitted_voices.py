@@ -139,7 +139,10 @@ def folder() -> Path:
 
 
 def lock() -> IO[bytes]:
-    """Return the lock of who fits the voices of the folder; raise a BlockingIOError for another."""
+    """Lock the folder for the one server that fits its voices.
+
+    Raise a BlockingIOError if another has it.
+    """
     folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return flocked(folder() / ".lock")
 

@@ -1,8 +1,8 @@
 """Speaker labels of recordings whose turns are known: errors, and the number of speakers.
 
 The diarization error rate is the share of speaker time that is missed, false or given to somebody
-else (NIST, Rich Transcription 2009). Speakers are named one to one, at best. Overlapping speech
-counts.
+else (NIST, Rich Transcription 2009), under the one-to-one naming of speakers with the fewest
+errors. Overlapping speech counts.
 """
 
 import asyncio

@@ -64,6 +64,7 @@ class FairOrder:
 
     def __init__(self) -> None:
         self._now_s = 0.0
+        """Virtual time."""
         self._ends: list[tuple[float, int]] = []
         """Keys of the requests that have not ended in virtual time, as a heap."""
         self._gone: set[tuple[float, int]] = set()
@@ -240,6 +241,7 @@ class Admission:
 
     @property
     def _time_of_one_s(self) -> float:
+        """Mean time until one of the requests in flight is done, in seconds."""
         return self._speed.seconds_for(self._order.left_s) / max(1, len(self._order))
 
     def _check_wait(self, share: Share, patience_s: float) -> None:

@@ -158,6 +158,7 @@ def _fields(data: mmap.mmap, message: range) -> Iterator[tuple[int, range | int]
 
 
 def _varint(data: mmap.mmap, start: int, stop: int) -> tuple[int, int]:
+    """Return the number that begins at `start`, and where it ends."""
     value = shift = 0
     while start < stop and shift < 64:
         byte = data[start]

@@ -1,6 +1,6 @@
 """Building blocks of component models: rows in, outputs out. Knows no Triton.
 
-`conch.triton.respond` calls a component.
+`conch.triton.requests.respond` calls a component.
 """
 
 from abc import ABC, abstractmethod

@@ -87,6 +87,7 @@ class InFlight(Generic[Step, Said]):
             self._go_on(row, said)
 
     def _is_wanted(self, row: "_RowInFlight[Step, Said]") -> bool:
+        """Return whether somebody waits for a row; end it if not."""
         try:
             error = row.reason()
             if error is not None:

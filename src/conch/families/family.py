@@ -122,8 +122,8 @@ class Traits:
     is_one_by_one: bool = False
     """Whether the model answers the calls of a batch one after the other on a CPU."""
     in_flight: int = 0
-    """Most rows that are in flight together (`conch.triton.start`), so that a call that nobody
-    waits for can leave; 0 for a component that answers whole batches."""
+    """Most rows that are in flight together (`conch.triton.in_flight.start`), so that a call that
+    nobody waits for can leave; 0 for a component that answers whole batches."""
     hang_factor: float = 15.0
     """Multiple of the expected time after which a call counts as hung: more if the work does not
     follow from the size of the input."""
@@ -342,7 +342,10 @@ class RecordingHook(Hook):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FamilyHooks:
-    """Functions that recognition calls, as `module:name`; its module `hooks` has their types."""
+    """Functions that recognition calls, as `module:name`.
+
+    `conch.recognition.hooks` has their types.
+    """
 
     second_opinion: str = ""
     """Decoder that says whether there are words in a gap of another recogniser's text."""

@@ -107,6 +107,7 @@ class Recognizer:
     async def _begun(
         self, request: RecognitionRequest, components: Components
     ) -> AsyncIterator[list["_RecordingRow"]]:
+        """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
             options, others = _choices(request, runtime)

@@ -44,7 +44,7 @@ TRACEBACK = "\n\nAt:\n"
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
-TIMEOUT_S = 120.0
+LOAD_TIMEOUT_S = 120.0
 # From a time on, so that no two models of the server which make calls have the same numbers.
 _numbers = count(time.time_ns())
 _ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
@@ -263,7 +263,7 @@ def _load(settings: OnDemandSettings, model: str) -> None:
     request = Request(f"{settings.url}/{model}/load", b"{}", headers)
     try:
         # The server is on this machine, whatever proxy the environment names.
-        build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_S).close()
+        build_opener(ProxyHandler({})).open(request, timeout=LOAD_TIMEOUT_S).close()
     except HTTPError as error:
         with error:
             said = error.read().decode("utf-8", "replace")

@@ -22,6 +22,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 """Environment variables with the address of a collector (OpenTelemetry Protocol Exporter)."""
 SCOPE = "conch"
 RECOGNIZE = "recognize"
+"""Name of the span from a request to its answer."""
 
 
 class Tracer:

@@ -242,6 +242,15 @@ def test_a_text_that_repeats_itself_is_decoded_again(encoded):
     assert len(set(tokens)) == len(tokens)
 
 
+def test_a_compression_ratio_threshold_of_0_keeps_every_text(decoder, encoded):
+    keeping = WhisperDecoder(
+        WhisperDecoderConfig(compression_ratio_threshold=0, no_repeat_ngram_size=1)
+    )
+    (kept,) = keeping([Row(encoded)])
+    (expected,) = decoder([Row(encoded)])
+    assert kept["hypotheses"].tolist() == expected["hypotheses"].tolist()
+
+
 @pytest.mark.nightly
 def test_words_have_the_times_of_faster_whisper(encoder, decoder, recordings):
     faster_whisper = pytest.importorskip("faster_whisper")

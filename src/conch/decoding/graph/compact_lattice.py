@@ -181,6 +181,7 @@ def _spread(raw: "_Raw", subset: _Subset) -> tuple[dict[int, _Subset], Weight | 
 
 
 def _common(weights: Sequence[Weight]) -> Weight:
+    """Return the least weight, with the labels that all begin with."""
     first, last = min(item.labels for item in weights), max(item.labels for item in weights)
     pairs = zip(first, last, strict=False)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -109,6 +109,7 @@ async def with_hotwords(
 
 
 def bonus(hotword: Hotword) -> float:
+    """Return the nats that a hotword adds to the score of a text."""
     return hotword.weight * min(1.0, len(_letters(hotword.phrase)) / WHOLE_WEIGHT_LETTERS)
 
 

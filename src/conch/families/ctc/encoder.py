@@ -106,6 +106,7 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
         self.encode(streams)
 
     def encode(self, streams: Sequence[CtcStream], /) -> list[FloatArray]:
+        """Return log probabilities of each stream, float32 `[frames, units]`."""
         return encode_ready(streams, self._step, len(self._graph.vocabulary.texts))
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:

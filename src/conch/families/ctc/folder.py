@@ -115,7 +115,11 @@ def networks_of_ctc(folder: Path) -> tuple[OnnxNetwork, ...]:
 
 @readable()
 def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
-    """Return what a folder holds, without its weights; `precision` chooses of several files."""
+    """Return what a folder holds, without its weights.
+
+    It has one `.onnx` file for recordings, for live audio, or one for each, and `tokens.txt` or
+    wav2vec2's `vocab.json`. Of several files, `precision` chooses those in float32, or in int8.
+    """
     files = files_in(folder, "*.onnx")
     tokens = [*files_in(folder, TOKENS), *files_in(folder, VOCABULARY)]
     if not files or not tokens:

@@ -105,7 +105,7 @@ def unpacked(latents: FloatArray) -> Mapping[str, FloatArray]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KokoroConfig(VoiceConfig):
-    intra_threads: int = 0  # a listener waits for it
+    intra_threads: int = 0  # all of the share: a listener waits for each call
 
 
 def opened_styles(model: str) -> FloatArray:

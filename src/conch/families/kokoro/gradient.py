@@ -47,7 +47,7 @@ SILENCE = float(np.finfo(np.float32).eps)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientConfig(DeviceConfig):
     speakers: str = ""
-    nice: int = 19
+    nice: int = 19  # all else goes first
 
 
 class KokoroGradient(RowByRow):

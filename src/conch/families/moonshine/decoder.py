@@ -42,6 +42,7 @@ RUN = 3
 """Tokens of a run that ends the text of an open window if it comes three times: Moonshine often
 repeats itself behind a word that is cut."""
 _MOST_DRAFTED = 16 * MAX_TOKENS
+"""Characters of a draft that are read."""
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
@@ -77,7 +78,7 @@ class MoonshineTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoonshineDecoderConfig(MoonshineConfig):
-    intra_threads: int = 1  # its products are small
+    intra_threads: int = 1  # one thread: the products of a call are small
     # Found on short utterances with silence or noise around them: docs/notes/moonshine.md.
     least_log_prob: float = -2.0
     nothing_log_prob: float = -0.01

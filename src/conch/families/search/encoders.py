@@ -225,12 +225,12 @@ class RecordingEncoder:
         if not 0 <= self._max_padding < 1 or most_s <= 0:
             raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
         self._max_samples = round(most_s * SAMPLE_RATE)
-        self.encode, self._takes_any, self._frames = encoder.encode, encoder.takes_any, frames
+        self._encoder, self._frames = encoder, frames
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
         batches = [[*range(len(rows))]]
-        if not self._takes_any:
+        if not self._encoder.takes_any:
             batches = buckets([*map(len, waveforms)], self._max_padding, self._max_samples)
         languages = [str(row.parameters.get("language", "auto")) for row in rows]
         by_index: dict[int, FloatArray] = {}
@@ -243,6 +243,12 @@ class RecordingEncoder:
             {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
             for frames in (by_index[index] for index in range(len(rows)))
         ]
+
+    def encode(
+        self, waveforms: Sequence[FloatArray], languages: Sequence[str] = (), /
+    ) -> list[FloatArray]:
+        """Return the frames of waveforms; see `WaveformEncoder`."""
+        return self._encoder.encode(waveforms, languages)
 
 
 class ExportedEncoder:

@@ -67,7 +67,11 @@ class NamesFolder(Protocol):
 def folder_of(
     config: NamesFolder, flag: str, problem: str, read: Callable[[Path, str], Folder]
 ) -> Folder:
-    """Return what `read` finds, by folder and precision; `problem` is said where it refuses."""
+    """Return what `read` finds, by folder and precision.
+
+    `flag` of `conch serve` has no dashes. `problem` goes between the folder and the reason, such as
+    "is no …".
+    """
     if not config.model:
         raise ConfigError(f"parameter 'model' is empty: conch serve --{flag} FOLDER sets it")
     check_precision(config.precision)
@@ -247,6 +251,7 @@ class EncoderGraph:
 
 
 def _padded(features: Sequence[FloatArray], length: int, padding: float = 0.0) -> FloatArray:
+    """Return features of several rows as a batch `[N, length, size]`."""
     batch = np.full((len(features), length, features[0].shape[1]), padding, np.float32)
     for row, item in zip(batch, features, strict=True):
         row[: len(item)] = item

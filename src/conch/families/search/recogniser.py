@@ -83,17 +83,18 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
     async def decode(
         self, calls: Calls, encoded: EncodedFrames, options: RecognitionOptions, start: float | None
     ) -> Decoded:
-        more = ("lattice",) * options.lattice
+        parameters, columns = self.parameters(options), list(COLUMNS)
+        if options.lattice:
+            parameters["lattice"] = True
+            columns.append("lattice")
         outputs = await calls(
-            self.decoder,
-            encoded.inputs,
-            (*COLUMNS, *more),
-            {**self.parameters(options), **dict.fromkeys(more, True)},
-            work=options.beam_size,
+            self.decoder, encoded.inputs, columns, parameters, work=options.beam_size
         )
         begin = start or 0.0
         result = decoded(outputs, options, begin, Seconds(begin, begin + encoded.seconds))
-        return replace(result, **{name: outputs[name].numpy()[0].decode() for name in more})
+        if not options.lattice:
+            return result
+        return replace(result, lattice=outputs["lattice"].numpy()[0].decode())
 
 
 def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:

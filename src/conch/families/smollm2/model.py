@@ -69,7 +69,7 @@ def smollm2_folder(quantization: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeuralRescorerConfig(CTranslate2Config):
-    intra_threads: int = 1  # its products are small
+    intra_threads: int = 1  # one thread: the products of a call are small
     start_token: str = ""
     max_batch_tokens: int = 512
     max_context_tokens: int = 192

@@ -28,6 +28,7 @@ PACKAGE = WeightsPackage(
 FRAME_SAMPLES, FRAME_FIELD = 270, 991
 """Samples from a frame of `speaker_segmentation` to the next, and samples that it hears."""
 MAX_S = 30.0
+"""Longest segment, in seconds."""
 MAX_WINDOW_S, MAX_PIECE_S = 10.0, 2.0
 """Longest window of `speaker_segmentation`, and longest piece of `speaker_embedding`."""
 SETS = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1))

@@ -64,7 +64,10 @@ class SegmentationComponent(RowByRow):
 
 
 def fbank(waveform: FloatArray) -> FloatArray:
-    """Return Kaldi's log-mel energies, float32 `[frames, 80]`; none of less than 400 samples."""
+    """Return log-mel energies, float32 `[frames, 80]`, at 16 kHz; none of less than 400 samples.
+
+    The embedding was trained with those of Kaldi, up to 8 kHz.
+    """
     options = icefall_options(BANDS)
     options.frame_opts.snip_edges = True
     options.mel_opts.high_freq = 0.0

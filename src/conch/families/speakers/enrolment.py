@@ -71,6 +71,7 @@ def _check(known: Sequence[KnownSpeaker], sounds: Sequence[FloatArray], size: in
 
 
 async def _embedding(number: int, item: KnownSpeaker, calls: Calls) -> FloatArray:
+    """Return the embedding of a known speaker, of unit length `[size]`."""
     if item.embedding is not None:
         return item.embedding
     options = RecognitionOptions.parse(_OPTIONS)

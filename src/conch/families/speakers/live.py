@@ -62,6 +62,7 @@ class Run(NamedTuple):
 
 
 def _columns(pieces: Sequence[EmbeddedPiece]) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return embeddings, `[pieces, size]`, seconds and voices of pieces."""
     embeddings, seconds, voices = (
         np.array([getattr(piece, name) for piece in pieces])
         for name in ("embedding", "seconds", "voice")

@@ -23,6 +23,7 @@ from conch.wire.errors import InvalidRequestError
 ACOUSTIC, VOCODER = "acoustic.onnx", "vocoder.onnx"
 SLOWEST, FASTEST = 0.25, 4.0
 MAX_FRAMES = 20_000
+"""Most frames of a call of a vocoder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,11 @@ def networks_of_transducer(folder: Path) -> tuple[OnnxNetwork, ...]:
 
 @readable()
 def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
-    """Return what a folder holds, without its weights; `precision` chooses of several files."""
+    """Return what a folder holds, without its weights.
+
+    It has `encoder*.onnx`, `decoder*.onnx`, `joiner*.onnx` and `tokens.txt`, or folders with them.
+    Of several files, `precision` chooses those in float32, or in int8.
+    """
     chosen = {part: chosen_file(folder, part, precision) for part in PARTS}
     tokens = files_in(folder, TOKENS)
     parts = {part: path for part, path in chosen.items() if path}

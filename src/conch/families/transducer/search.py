@@ -57,8 +57,10 @@ class _Hypothesis(NamedTuple):
     context: Context
     last: EmittedUnit | None = None
     key: int = 0
+    """Hash of the units."""
     guided: Guided = Guided()
     at: int = 0
+    """The frame that comes next."""
     num_here: int = 0
     """Units that were written at this frame."""
 

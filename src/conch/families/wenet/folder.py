@@ -113,7 +113,12 @@ def networks_of_wenet(folder: Path) -> tuple[OnnxNetwork, ...]:
 
 @readable()
 def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
-    """Return what a folder holds, without its weights; `precision` chooses of several files."""
+    """Return what a folder holds, without its weights.
+
+    It has `encoder.onnx`, `decoder.onnx` and the units; of the export for GPUs `config.yaml` too,
+    of that for CPUs `ctc.onnx`. `train.yaml` may be there. Of several files, `precision` chooses
+    those in float32, or in int8.
+    """
     parts = {part: chosen_file(folder, part, precision) for part in ("encoder", "decoder")}
     path, decoder = parts["encoder"], parts["decoder"]
     units = next((files[0] for name in UNITS if (files := files_in(folder, name))), None)

@@ -51,7 +51,7 @@ class DecodedTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhisperDecoderConfig(CTranslate2Config):
-    intra_threads: int = 1  # its products are small
+    intra_threads: int = 1  # one thread: the products of a call are small
     # Thresholds against invented texts (Radford et al., 2022, 4.5).
     no_speech_threshold: float = 0.6
     log_prob_threshold: float = -1.0
@@ -177,6 +177,9 @@ class WhisperDecoder:
         A text that repeats itself is decoded again without repeated n-grams. openai-whisper samples
         at a higher temperature instead, which gives a different text each time. An improbable text
         of audio that is probably not speech becomes empty.
+
+        `encoder_out` is float32 `[segments, frames, model size]`. All `prompts`, the tokens that
+        each transcript begins with, have its start at one position.
         """
 
         def searched(rows: Sequence[int], no_repeat_ngram_size: int) -> list[DecodedTexts]:
@@ -194,7 +197,9 @@ class WhisperDecoder:
 
         nbests = searched(range(len(encoder_out)), 0)
         most = self._config.compression_ratio_threshold
-        again = [row for row, item in enumerate(nbests) if compression_ratio(item.texts[0]) > most]
+        again = [
+            row for row, item in enumerate(nbests) if compression_ratio(item.texts[0]) > most > 0
+        ]
         if again and self._config.no_repeat_ngram_size:
             retried = searched(again, self._config.no_repeat_ngram_size)
             for row, nbest in zip(again, retried, strict=True):

@@ -122,6 +122,7 @@ class LiveAnswers:
         return self._passes.second.first if self._passes else None
 
     def _take_second_passes(self) -> Sequence[int]:
+        """Replace the utterances whose second pass is done, and return their indices."""
         done = self._passes.second.take_done() if self._passes else ()
         for segment in done:
             self._history.replace(with_only_language(segment, self._options, self._config))
@@ -211,9 +212,11 @@ class History:
         return self.first + len(self._segments)
 
     def append(self, segment: Segment) -> None:
+        """Add an utterance, whose index is `end`."""
         self._segments.append(segment)
 
     def replace(self, segment: Segment) -> None:
+        """Replace an utterance that is kept by the one with the same index."""
         self._segments[segment.index - self.first] = segment
 
     def since(self, index: int) -> Sequence[Segment]:

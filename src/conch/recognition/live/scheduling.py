@@ -33,6 +33,7 @@ PATIENCE = 3
 MOST_IDLE = 100
 """Periods without a step after which any stretch is gone."""
 LONGEST = 16.0
+"""Largest stretch, a factor."""
 MOST_ROLLING, MOST_AT_PAUSES = 5.0, 8.0
 """Stretch up to which there are rolling passes, and passes at pauses that may end an utterance."""
 SHARES: Mapping[Priority, float] = {"low": 0.5, "normal": 1.0, "high": 2.0}
@@ -61,8 +62,8 @@ class Pace:
         """Return the pace after a period.
 
         `step_share` is the time of the slowest tenth of live steps, divided by a step's length.
-        `pass_share` is the mean time of a pass since it was due, divided by the interval. None is
-        without a step or a pass.
+        `pass_share` is the mean time of a pass since it was due, divided by the interval. Each is
+        None for a period without a step, or without a pass.
         """
         step, of_pass = step_share or 0.0, pass_share or 0.0
         if step > LATE_STEP or of_pass > LATE_PASS:

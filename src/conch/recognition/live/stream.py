@@ -286,6 +286,7 @@ class StreamRecognizer:
         await self._read(utterance, step, calls, rule, ends=ends)
 
     async def _continue(self, samples: Array, calls: Calls, *, ends: bool) -> None:
+        """Call the first pass for a step, and the VAD if enabled; begin an utterance if needed."""
         utterance = self._utterance or LiveUtterance(self._num_samples)
         if self.options.vad:
             speech, (utterance, _) = await both(
@@ -349,6 +350,7 @@ class StreamRecognizer:
     async def _end_utterance(
         self, utterance: LiveUtterance, decoded: Decoded, calls: Calls, endpoint: str
     ) -> None:
+        """Make a segment of the utterance, rescored if requested, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
         self._endpointer.restart()
         if self._turn_events:
@@ -422,6 +424,7 @@ class StreamRecognizer:
         return SpeechProbs(self._ahead, VAD_FRAME_SAMPLES)
 
     async def _finished(self, segment: Segment, calls: Calls) -> Segment:
+        """Return an utterance of a stream without a second pass in its final form."""
         segment = with_only_language(segment, self.options, self._config)
         is_punctuated = self.options.writes_punctuation
         return await with_text_steps_if_possible(

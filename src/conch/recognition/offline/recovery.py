@@ -143,6 +143,7 @@ def _parts(gap: Gap, words: Sequence[Word], speech: SpeechSegment) -> list[Speec
 def _wordless_part(
     gap: Gap, words: Sequence[Word], edges: tuple[float, float]
 ) -> tuple[float, float]:
+    """Return the longest stretch without words between two edges."""
     inside = words[gap.first : gap.after]
     starts = [edges[0], *(word.end for word in inside)]
     ends = [*(word.start for word in inside), edges[1]]

@@ -89,6 +89,7 @@ def _replacements(text: str, rules: Replacements) -> Iterator[TextEdit]:
 
 
 def _with_space(text: str, least: int, start: int, end: int) -> tuple[int, int]:
+    """Return a stretch to delete together with the space on one side of it."""
     before = least + len(text[least:start].rstrip())
     return before, end if before else len(text) - len(text[end:].lstrip())
 
