@@ -42,7 +42,7 @@ from lab.chaos.doors.forms import FIELDS, FORM_VALUES
 from lab.chaos.drawn import TEXTS, mostly, values
 from lab.chaos.drawn import options as drawn_options
 
-EXAMPLES, NIGHTLY_EXAMPLES = 50, 2_000
+EXAMPLES, NIGHTLY_EXAMPLES = 150, 2_000
 REPLACED = (
     *("1" * 400, "9" * 5_000, "-0", "1e999", "NaN", "Infinity", '"\\ud83d"', "[" * 40 + "]" * 40),
     *("null", '""', "{}", "true"),
