@@ -8,6 +8,7 @@ from contextlib import aclosing
 import numpy as np
 import pytest
 
+from conch.client.aio import timeout
 from conch.client.speech import PART, Speech, speech_of, speech_requests, spoken_text, whole_of
 from conch.client.tensors import Request
 from conch.wire.errors import DeadlineError, OptionError, ServerError, TextError
