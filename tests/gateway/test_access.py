@@ -65,9 +65,10 @@ def bearer(key: str) -> dict[str, str]:
     ],
 )
 def test_without_the_key_there_is_no_answer(locked: tuple[str, str], path: str) -> None:
+    method = "POST" if path.startswith("/v1/audio/") else "GET"
     url, key = locked
     for headers in ({}, bearer("wrong"), {"X-API-Key": key[:-1]}):
-        status, answer, body = get(url + path, headers=headers)
+        status, answer, body = get(url + path, method, headers=headers)
         assert status == 401
         assert set(body["error"]) == {"message", "type", "param", "code"}
         assert answer["x-request-id"].startswith("req_")

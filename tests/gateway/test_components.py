@@ -87,7 +87,9 @@ def test_wrong_fields_are_the_error_of_the_request_itself(url: str) -> None:
         ({"model": "other"}, "model"),
         ({"voice": "nobody"}, "voice"),
     ):
-        assert components(url, **query).body["error"]["param"] == param
+        answer = components(url, **query)
+        assert answer.body["error"]["param"] == param
+        assert answer.status == (404 if param == "model" else 400)
 
 
 def test_every_component_is_there_and_some_option_needs_it() -> None:

@@ -34,6 +34,7 @@ def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
         ("gpt-4o-mini-transcribe", {}),
         ("gpt-4o-mini-transcribe-2025-12-15", {}),
         ("gpt-4o-transcribe-diarize", {}),
+        ("gpt-live-transcribe", {}),
         ("gpt-realtime-whisper", {}),
         ("conch-ctc", {"decoder": "ctc"}),
         ("conch-wfst", {"decoder": "wfst"}),

@@ -317,7 +317,7 @@ def test_half_sent_uploads_are_given_up() -> None:
 def file_in_pieces() -> Iterator[bytes]:
     """Yield a file that comes faster than any upload must."""
     yield part("file", b"", "a.wav")[:-2]
-    yield from itertools.repeat(bytes(1000))
+    yield from itertools.repeat(bytes(5000))
 
 
 def fields_one_by_one() -> Iterator[bytes]:

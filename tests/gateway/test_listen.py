@@ -23,6 +23,8 @@ from waiting import wait_until
 from conch.catalogue.models import state_of
 from conch.client import AsyncClient
 from conch.families.turns import MODEL as END_OF_TURN
+from conch.gateway.live_session import LiveSession
+from conch.gateway.servers import Servers
 from conch.packaged import how_to_get
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
@@ -78,7 +80,7 @@ async def test_frames_of_any_length_give_the_text_of_a_live_stream(
 ):
     expected = await live_text(grpc_url, samples, adaptive=False)
     assert wer(talk.text, expected) < 0.3
-    for seed in range(2):
+    for seed in range(3):
         frames = cut(samples.tobytes(), seed, 20_000)
         messages = await messages_of(gateway_url, frames, "adaptive=false&encoding=pcm16")
         end = messages[-1]
@@ -211,12 +213,36 @@ async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url
     assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
 
 
-async def test_silence_of_three_minutes_keeps_the_session(gateway_url, recordings):
+async def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url, recordings):
+    # From a pause to the end of the last word.
+    spoken = recordings[0].waveform()[round(1.65 * RATE) : round(3.95 * RATE)]
+    finals: list[dict] = []
+    async with listening_to(gateway_url, "encoding=pcm16&endpoint_silence_ms=500") as socket:
+        for silence_s in (0, 0.6):
+            silence = np.zeros(round(silence_s * RATE), np.float32)
+            await socket.send(pcm16(np.concatenate([spoken, silence])))
+            num_finals = len(finals)
+            while len(finals) == num_finals:
+                message = await socket.message()
+                if message["type"] == "segment" and message["final"]:
+                    finals.append(message)
+        await socket.say("close")
+        first, second = finals + of_type(await socket.rest(), "segment")
+    length_s = len(spoken) / RATE
+    for segment, start_s in ((first, 0.0), (second, length_s)):
+        assert segment["endpoint"] == "silence"
+        assert "safe enough" in segment["text"]
+        assert start_s - 0.04 <= segment["start"] < start_s + 1
+        assert start_s + 2 < segment["end"]
+    assert first["end"] <= length_s
+
+
+async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
     recording = recordings[4]
     silence = bytes(2 * RATE)
     async with listening_to(gateway_url, "encoding=pcm16&include=stats") as socket:
         result = [await socket.message()]
-        for second in range(180):
+        for second in range(600):
             await socket.send(silence)
             while result[-1].get("audio_s", 0) < second - 20:
                 result.append(await socket.message())
@@ -225,12 +251,20 @@ async def test_silence_of_three_minutes_keeps_the_session(gateway_url, recording
         messages = result + await socket.rest()
     assert not of_type(messages, "error")
     (final,) = [item for item in of_type(messages, "segment") if item["final"]]
-    assert final["start"] == pytest.approx(180, abs=1.0)
+    assert final["start"] == pytest.approx(600, abs=1.0)
     assert wer(recording.text, final["text"]) < 0.3
     assert messages[-1]["text"] == final["text"]
 
 
-@pytest.mark.parametrize("after_s", [0.0, 1.0])
+async def test_no_text_comes_from_noise(gateway_url):
+    random = np.random.default_rng(5)
+    noise = pcm16(0.01 * random.standard_normal(20 * RATE).astype(np.float32).clip(-1, 1))
+    messages = await messages_of(gateway_url, cut(noise, 3, 50_000), "encoding=pcm16")
+    assert messages[-1]["text"] == ""
+    assert [item["text"] for item in of_type(messages, "segment") if item["text"]] == []
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
 async def test_a_client_that_is_gone_frees_the_servers_stream(
     inner_gateway, metrics_url, samples, after_s
 ):
@@ -328,3 +362,34 @@ def test_the_programs_of_the_guide_run(gateway_url, talk, recordings, tmp_path, 
     # The page ends with its first segment.
     spoken = [recordings[4].text, recordings[0].text][: 2 if language == "python" else 1]
     assert wer(" ".join(spoken), said) < 0.4
+
+
+async def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):
+    first, second = recordings[4], recordings[0]
+    servers = Servers((grpc_url,))
+    await servers.start()
+    try:
+        async with (
+            servers.reserved() as client,
+            LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
+        ):
+            await live.feed(second.waveform())
+            live.clear()
+            await live.feed(first.waveform())
+            live.reconfigure({"mode": "streaming"})
+            await live.feed(first.waveform())
+            live.close()
+            updates = [update async for update in live.updates()]
+    finally:
+        await servers.close()
+    finals = [i.segment for u in updates for i in u.segments if i.is_final]
+    length_s, cleared_s = len(first.waveform()) / RATE, len(second.waveform()) / RATE
+    by_stream = [
+        [item for item in finals if start <= item.start + 0.1 < start + length_s]
+        for start in (cleared_s, cleared_s + length_s)
+    ]
+    assert [item for part in by_stream for item in part] == finals
+    passed, streamed = (" ".join(item.text for item in part) for part in by_stream)
+    assert wer(first.text, passed) < 0.3
+    assert streamed == streamed.lower() and wer(first.text, streamed) < 0.5
+    assert updates[-1].audio_s == pytest.approx(cleared_s + 2 * length_s, abs=0.05)

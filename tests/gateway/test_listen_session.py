@@ -219,13 +219,25 @@ async def test_a_sample_that_is_no_number_keeps_the_session(running: LoopGateway
         assert (await socket.rest())[-1]["text"] == "ONE"
 
 
-async def test_what_is_no_audio_ends_the_session(socket: Socket) -> None:
-    await socket.send(b"%PDF-1.7" + bytes(100))
-    await socket.say("close")
-    error = (await socket.rest())[-2]
-    assert error["type"] == "error" and "a PDF, not audio" in error["error"]["message"]
-    assert (error["error"]["code"], error["error"]["param"]) == ("invalid_audio", None)
-    assert socket.code == 1008
+@pytest.mark.parametrize(
+    ("query", "data", "message"),
+    [
+        ("", b"%PDF-1.7" + bytes(100), "a PDF, not audio"),
+        ("", b"<html>" * 20, "text, not audio"),
+        ("encoding=container", bytes(100), "no container that is known"),
+        ("", b"\x1aE\xdf\xa3" + bytes(range(1, 200)) * 50, "the audio"),
+    ],
+)
+async def test_what_is_no_audio_ends_the_session(
+    running: LoopGateway, query: str, data: bytes, message: str
+) -> None:
+    async with listening_to(running.url, query) as socket:
+        await socket.send(data)
+        await socket.say("close")
+        error = (await socket.rest())[-2]
+        assert error["type"] == "error" and message in error["error"]["message"]
+        assert (error["error"]["code"], error["error"]["param"]) == ("invalid_audio", None)
+        assert socket.code == 1008
 
 
 @pytest.mark.parametrize(("size", "is_taken"), [(4 * 2**20 - 2, True), (4 * 2**20, False)])

@@ -27,6 +27,7 @@ async def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.nd
             async for samples in live.decoded(frame, ends=number == len(frames)):
                 assert samples.dtype in (np.int16, np.float32)
                 pieces.append(samples)
+    wait_until(no_decoder_is_left)
     return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
 
@@ -147,6 +148,7 @@ async def test_samples_come_before_the_container_ends() -> None:
             async for samples in live.decoded(frame):
                 size += len(samples)
             lengths.append(size)
+    wait_until(no_decoder_is_left)
     # Half of the bytes give most of half of the audio.
     assert sum(lengths[: len(lengths) // 2]) > 0.9 * RATE
 
@@ -174,6 +176,7 @@ async def test_a_client_that_is_gone_leaves_no_decoder(stop_after: int) -> None:
             async for _ in live.decoded(data[:64] + data[64:stop_after]):
                 raise ConnectionResetError
             raise ConnectionResetError
+    wait_until(no_decoder_is_left)
 
 
 async def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decoder() -> None:
@@ -181,6 +184,7 @@ async def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decod
     async with LiveFrames("container", RATE) as live:
         async for _ in live.decoded(data):
             break
+    wait_until(no_decoder_is_left)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +199,7 @@ async def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decod
 async def test_garbage_is_an_error(data: bytes, message: str) -> None:
     with pytest.raises(AudioError, match=message):
         await decoded("auto", [data])
+    wait_until(no_decoder_is_left)
 
 
 async def test_tags_after_the_end_of_a_container_are_left_out_and_audio_is_refused() -> None:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 import openai
 import pytest
+import requests
 from gateways import Gateway
+from http_server import Asked, http_server
 from openai import AsyncOpenAI, OpenAI
 from recordings import wer
 
@@ -171,6 +173,7 @@ def test_a_file_that_is_cut_off_is_told_in_every_format(client, speech):
     raw = create(file=speech.path, model="conch")
     assert "x-conch-warnings" not in raw.headers
     assert "warnings" not in raw.parse().to_dict()
+    assert raw.parse()._request_id == raw.headers["x-request-id"]
 
 
 @pytest.mark.parametrize("model", ["whisper-1", *CONCHS])
@@ -252,6 +255,28 @@ async def test_formats_at_once_without_waiting(gateway, speech):
     assert len(texts) == 1 + len(forms)
     for text in texts:
         assert texts[0] in " ".join(text.split())
+
+
+def test_a_busy_answer_is_tried_again(gateway, speech):
+    statuses: list[int] = []
+
+    def busy_at_first(asked: Asked) -> tuple[int, bytes]:
+        status, body = 503, b""
+        if statuses:
+            url, headers = f"{gateway.url}{asked.path}", dict(asked.headers)
+            answer = requests.post(url, asked.body, headers=headers, timeout=60)
+            status, body = answer.status_code, answer.content
+        statuses.append(status)
+        return status, body
+
+    headers = {"Content-Type": "application/json", "Retry-After": "1"}
+    with (
+        http_server(busy_at_first, headers=headers) as port,
+        OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="any") as client,
+    ):
+        answer = client.audio.transcriptions.create(file=speech.path, model="conch")
+    assert wer(speech.text, answer.text) < 0.2
+    assert statuses == [503, 200]
 
 
 def test_a_key_opens_what_is_locked(locked, speech):

@@ -50,19 +50,18 @@ def test_raw_samples_from_a_pipe_with_every_answer_as_json(server, recordings):
 
 @pytest.mark.parametrize("is_piped", [False, True])
 @pytest.mark.parametrize("format", ["WAV", "MP3"])
-def test_a_container_on_stdin_is_recognised(
-    server, recordings, tmp_path, monkeypatch, format, is_piped
-):
+def test_a_container_on_stdin_is_recognised(server, recordings, tmp_path, format, is_piped):
     path = tmp_path / "speech"
     samples = soxr.resample(recordings[4].waveform(), 16_000, 44_100)
     soundfile.write(path, np.stack([samples, samples], axis=1), 44_100, format=format)
+    arguments = stream(server, "-", "--json")
     if is_piped:
         pytest.importorskip("av")
-        done = conch(*stream(server, "-", "--json"), stdin=path.read_bytes())
+        done = conch(*arguments, stdin=path.read_bytes())
     else:
+        command = [*CONCH, *map(str, arguments)]
         with path.open() as file:
-            monkeypatch.setattr(sys, "stdin", file)
-            done = called(*stream(server, "-", "--json"))
+            done = subprocess.run(command, stdin=file, capture_output=True, text=True, timeout=150)
     assert (done.returncode, done.stderr) == (0, "")
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["duration"] == pytest.approx(len(samples) / 44_100, abs=0.1)

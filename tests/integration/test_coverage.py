@@ -46,6 +46,12 @@ def with_pauses(recordings) -> tuple[np.ndarray, str]:
     return np.concatenate(pieces), " ".join(known[name].text for name, _ in SAID)
 
 
+@pytest.fixture
+def client(server):
+    with Client(server.http_url) as connected:
+        yield connected
+
+
 def test_no_passage_is_lost_of_a_recording_or_a_stream(server, client, with_pauses, executions):
     waveform, text = with_pauses
     before, _ = executions("ctc_encoder")

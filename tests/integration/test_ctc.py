@@ -12,12 +12,19 @@ from kaldi_lattice import best_path, read
 from recordings import wer
 from tritonclient.utils import InferenceServerException
 
+from conch.client import Client
 from conch.component import bytes_array
 from conch.wire.options import RecognitionOptions
 
 pytestmark = pytest.mark.server
 
 DECODER, ENCODER = "ctc_decoder", "ctc_streaming_encoder"
+
+
+@pytest.fixture
+def client(server):
+    with Client(server.http_url) as connected:
+        yield connected
 
 
 def test_the_ctc_decoder_writes_what_was_said(client, recordings):

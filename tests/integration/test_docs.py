@@ -62,5 +62,6 @@ def test_the_programs_of_a_page_run(
             # Four samples are no speech.
             assert '"TRANSCRIPTS"' in output_of("sh", "-euc", here)
         else:
-            said = called(here, main=run_python).stdout
-            assert SPOKEN in said.lower(), f"{program}\n{said}"
+            done = called(here, main=run_python)
+            assert done.returncode == 0, done.stderr
+            assert SPOKEN in done.stdout.lower(), f"{program}\n{done.stdout}"

@@ -86,10 +86,12 @@ def test_stream_long_file(server: Any, speech_wav: Path, text: str) -> None:
 
 def test_live_captions(server: Any, speech_wav: Path, waveform: np.ndarray) -> None:
     url = f"grpc://{server.grpc_url}"
-    printed = run("live_captions.py", speech_wav, "--url", url)
+    command = [sys.executable, EXAMPLES / "live_captions.py", speech_wav, "--url", url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
     with Client(url) as client, client.live() as stream:
         final = stream.finish(waveform)
-    *lines, rest = printed.split("\n")
+    *lines, rest = done.stdout.split("\n")
     clear = "\x1b[1G\x1b[0m\x1b[K"
     assert [line.rpartition(clear)[-1] for line in lines] == [
         segment.text for segment in final.segments

@@ -95,14 +95,15 @@ def test_recordings_are_answered_word_for_word(server, models, waveform, model, 
 
 
 @pytest.mark.parametrize(("model", "how"), cases(*MODELS[2:]))
-def test_a_live_stream_goes_on_with_its_firm_words(server, models, waveform, model, how):
-    expected = Chunks(server.http_url, 1).send_all(waveform, STEP)["text"]
+def test_a_live_stream_goes_on_with_its_firm_words(server, models, verses, model, how):
+    expected = Chunks(server.http_url, 1).send_all(verses, STEP)["text"]
     resumed = metrics_of(server.metrics_url)["conch_streams_resumed_total"]
     chunks, stable = Chunks(server.http_url, 1), ""
-    for start in range(0, len(waveform), STEP):
-        if start == 2 * STEP:
+    for start in range(0, len(verses), STEP):
+        if start == 4 * STEP:
+            assert stable
             models.hang(model, how)
-        answer = chunks.send(waveform[start : start + STEP])
+        answer = chunks.send(verses[start : start + STEP])
         assert answer["stable"].startswith(stable)
         stable = answer["stable"]
     assert chunks.send(np.zeros(0), ends=True, zeros=160)["text"] == expected

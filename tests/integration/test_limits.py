@@ -78,15 +78,15 @@ def test_more_audio_than_the_server_takes_at_once_is_refused(small_server):
 
 
 def test_who_would_wait_beyond_its_deadline_is_refused_at_once(small_server, waveform):
-    half_a_minute = np.resize(waveform, 30 * 16_000)
+    minute = np.resize(waveform, 60 * 16_000)
     with Client(small_server.http_url) as client, Client(small_server.http_url) as other:
-        first = threading.Thread(target=client.transcribe, args=(half_a_minute,))
+        first = threading.Thread(target=client.transcribe, args=(minute,))
         first.start()
         refusals = []
         # Before the first request has arrived, the time of others runs out in the components.
         while first.is_alive() and not refusals:
             try:
-                other.transcribe(half_a_minute, deadline_ms=200)
+                other.transcribe(minute, deadline_ms=200)
             except OverloadedError as error:
                 refusals.append(error)
             except DeadlineError:

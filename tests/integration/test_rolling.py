@@ -205,7 +205,7 @@ def test_a_burst_leaves_other_streams_their_answers(server, talk):
 
     with ThreadPoolExecutor(1) as pool:
         sent = pool.submit(bursts)
-        *answers, final = live(server, talk[: 5 * RATE])
+        *answers, final = live(server, talk[: 8 * RATE])
         is_over.set()
     assert all(burst.text for burst in sent.result())
     late = [answer for answer in answers if answer.stages["total"].ms > 640]

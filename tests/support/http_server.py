@@ -1,10 +1,11 @@
 """A server of HTTP whose answers a function makes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -12,13 +13,21 @@ class Asked(NamedTuple):
     method: str
     path: str
     headers: Message
+    body: bytes
 
 
 @contextmanager
 def http_server(
-    answer: Callable[[Asked], tuple[int, bytes]], *, port: int = 0, protocol: str = "HTTP/1.0"
+    answer: Callable[[Asked], tuple[int, bytes]],
+    *,
+    port: int = 0,
+    protocol: str = "HTTP/1.0",
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[int]:
-    """Yield the port of a server on this machine; `answer` gives a status and a body."""
+    """Yield the port of a server on this machine; `answer` gives a status and a body.
+
+    Every answer has the `headers` too.
+    """
 
     class Answers(BaseHTTPRequestHandler):
         protocol_version = protocol
@@ -28,10 +37,11 @@ def http_server(
                 super().handle()
 
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status, body = answer(Asked(self.command, self.path, self.headers))
+            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, body = answer(Asked(self.command, self.path, self.headers, sent))
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 

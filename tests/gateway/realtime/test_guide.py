@@ -22,7 +22,11 @@ from conch.wire.result import TurnEvent
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "guide" / "realtime.md").read_text(encoding="utf-8")
 
-PROGRAMS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.M | re.S))
+
+def program_in(language: str) -> str:
+    """Return the one program that the page has in a language."""
+    (program,) = re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+    return str(program)
 
 
 def cells(pattern: str) -> list[tuple[str, ...]]:
@@ -72,7 +76,7 @@ def test_eagerness_and_sizes_are_told() -> None:
 @pytest.mark.nightly
 def test_the_program_runs(gateway_url: str, talk: Recording, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "talk.wav", talk.waveform(), RATE)
-    here = PROGRAMS["python"].replace("http://127.0.0.1:9000", gateway_url)
+    here = program_in("python").replace("http://127.0.0.1:9000", gateway_url)
     said = output_of(sys.executable, "-c", here, cwd=tmp_path)
     deltas, _, final = said.partition("final:")
     assert wer(talk.text, final) < 0.2
@@ -82,7 +86,7 @@ def test_the_program_runs(gateway_url: str, talk: Recording, tmp_path: Path) -> 
 @pytest.mark.server
 def test_the_page_runs(gateway_url: str, speech: Recording) -> None:
     silence = np.zeros(RATE, np.float32)
-    program = PROGRAMS["javascript"]
+    program = program_in("javascript")
     program = program.replace("wss://speech.example.org", gateway_url.replace("http", "ws"))
 
     def give_secret(route: Route) -> None:

@@ -309,14 +309,14 @@ async def test_audio_that_comes_faster_than_it_is_heard_waits_and_is_finished(
     server = PlainLiveClient(latency_s=0.02)
     async with loop_gateway(server) as running, connected(running.url) as client:
         await begin(client, turn_detection=None)
-        samples = spoken(1, 80.0)
+        samples = np.concatenate([spoken(1, 80.0), spoken(2, 50.0)])
         size = round(piece_s * RATE)
         for start in range(0, len(samples), size):
             await client.append_samples(samples[start : start + size])
         completed = await client.commit()
-    assert completed["transcript"] == "ONE"
-    assert completed["usage"]["seconds"] == pytest.approx(80.0)
-    assert sum(item.seconds for item in server.sent) == pytest.approx(80.0)
+    assert completed["transcript"] == "ONE TWO"
+    assert completed["usage"]["seconds"] == pytest.approx(130.0)
+    assert sum(item.seconds for item in server.sent) == pytest.approx(130.0)
     assert "error" not in client.kinds
 
 
@@ -453,8 +453,8 @@ async def test_a_client_that_goes_away_frees_the_stream(running: LoopGateway) ->
     await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
 
 
-@pytest.mark.parametrize("sends_audio", [True, False])
-async def test_a_client_that_does_not_read_is_left(sends_audio: bool) -> None:
+@pytest.mark.parametrize("flood", ["audio", "unknown events", "no JSON"])
+async def test_a_client_that_does_not_read_is_left(flood: str) -> None:
     async with (
         loop_gateway(unsent_bytes=4096, times=Times(ping_s=1.0, send_s=0.5)) as running,
         connected(running.url, unread_bytes=4096) as client,
@@ -467,10 +467,12 @@ async def test_a_client_that_does_not_read_is_left(sends_audio: bool) -> None:
         async def send() -> None:
             await client.append_samples(spoken(1, 0.2))
             while True:
-                if sends_audio:
+                if flood == "audio":
                     # Twenty words, so that there is soon much to read.
                     words = [spoken(1, 0.01), spoken(2, 0.01)] * 10
                     await client.append_samples(np.concatenate(words))
+                elif flood == "no JSON":
+                    await client.socket.send_str("?")
                 else:
                     # Its error, and what there is to read, has the name.
                     await client.send("?", event_id="x" * 10_000)
@@ -582,6 +584,7 @@ async def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) 
         protocols = ("realtime", f"openai-insecure-api-key.{made['value']}")
         for _ in range(2):
             async with connected(running.url, protocols=protocols) as client:
+                assert client.socket.protocol == "realtime"
                 audio_input = (await client.next())["session"]["audio"]["input"]
                 assert audio_input["format"] == FORMAT
                 assert audio_input["transcription"]["language"] == "de"
@@ -652,3 +655,6 @@ async def test_the_largest_append_fits_into_a_message(client: RealtimeClient) ->
     await client.append(bytes(MAX_AUDIO_BYTES))
     await client.update()
     assert "error" not in client.kinds
+    await client.append(bytes(MAX_AUDIO_BYTES + 3))
+    message = (await client.until("error"))["error"]["message"]
+    assert "takes at most 15728640 bytes; sent: 15728643" in message
