@@ -50,7 +50,9 @@ def telephone_call(
 
 def band_pass(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a waveform at 8 kHz in the telephone's band, without delay."""
-    filtered: NDArray[np.float32] = np.convolve(waveform, _band_taps(), "same")
+    # "same" of numpy is as long as the longer of both, which may be the taps.
+    undelayed = np.convolve(waveform, _band_taps())[TELEPHONE_TAPS // 2 :]
+    filtered: NDArray[np.float32] = undelayed[: len(waveform)]
     return filtered
 
 

@@ -67,6 +67,8 @@ def test_a_table_of_tensors_is_read_as_it_stands():
 def test_every_component_that_ships_is_declared_and_documented():
     assert {path.parent.name for path in COMPONENTS} == set(traits())
     contracts = CONTRACTS.read_text()
+    assert documented(contracts).keys() == traits().keys()
+    assert PARAMETERS.keys() <= traits().keys()
     for name in traits():
         assert f"`{name}`" in contracts or f"## {name}: " in contracts
         assert all(f"`{parameter}`" in contracts for parameter in PARAMETERS.get(name, ()))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from conch.bench.figures import LiveRun, RunFigures, StreamRecord, run_figures
 from conch.bench.header import Flat, Header
-from conch.bench.live import LiveBenchmark, observed, scripts
+from conch.bench.live import LiveBenchmark, observed, scripts, warm_up
 from conch.bench.load import Offer
 from conch.bench.memory import Memory, MemorySampler
 from conch.bench.offline import send_all
@@ -206,8 +206,9 @@ def _streams(
 ) -> StreamsRow:
     live = LiveBenchmark(manifest=benchmark.manifest, seconds=benchmark.seconds)
     said = scripts(samples, streams, live)
+    warm_up(url, said, live)
     memory.forget()
-    watched = observed(url, said, live, memory, StreamRecord)
+    watched = observed(url, said, replace(live, warmup_s=0), memory, StreamRecord)
     figures = watched.figures(ENGLISH_WORDS)
     taken = _taken(watched.cpu_s or {}, watched.peak or Memory(), figures.audio_s)
     return StreamsRow(figures=figures, taken=taken)

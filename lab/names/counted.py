@@ -68,7 +68,7 @@ def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
 
 
 def total(items: Iterable[NameCounts]) -> NameCounts:
-    return NameCounts(*map(sum, zip(*map(astuple, items), strict=True)))
+    return NameCounts(*map(sum, zip(astuple(NameCounts()), *map(astuple, items), strict=True)))
 
 
 def _invented(said: list[str], recognised: list[str], listed: Collection[str]) -> int:

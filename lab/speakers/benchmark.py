@@ -58,7 +58,9 @@ class SpeakersBenchmark:
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     with TemporaryDirectory(prefix="conch-conversations-") as folder:
         settings = speakers.SpeakersBenchmark(
-            files=written(benchmark, Path(folder)), url=benchmark.url, options=benchmark.options
+            files=written(benchmark, Path(folder)),
+            url=benchmark.url,
+            options={"word_timestamps": True, **benchmark.options},
         )
         report = speakers.run(settings)
     header = lab_header("speakers", benchmark).with_triton(report.header.versions["triton"])
@@ -72,7 +74,7 @@ def written(benchmark: SpeakersBenchmark, folder: Path) -> list[Path]:
         for condition, count in benchmark.setups:
             for number, item in enumerate(benchmark.made(sources, condition, count), 1):
                 path = folder / f"{condition}-{count}-{number}.wav"
-                soundfile.write(path, item.waveform, item.sample_rate)
+                soundfile.write(path, item.waveform, item.sample_rate, subtype="FLOAT")
                 said = Transcript((), (), item.duration_s, (), {}, turns=item.turns)
                 path.with_suffix(".rttm").write_text(to_rttm(said, path.stem))
                 paths.append(path)

@@ -141,7 +141,7 @@ def test_the_middle_of_a_stream_of_frames_is_recognised(
 @pytest.mark.parametrize("level", [2, 30, 300, 8000])
 def test_noise_of_any_level_is_raw_audio(level: int) -> None:
     rng = np.random.default_rng(level)
-    for _ in range(100):
+    for _ in range(300):
         noise = rng.normal(0, level, NUM_FIRST_BYTES // 2).clip(-32768, 32767).astype("<i2")
         assert container_of(noise.tobytes()) is None
 

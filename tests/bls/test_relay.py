@@ -263,7 +263,7 @@ def test_a_host_that_drains_answers_what_it_has_and_refuses_more(address, host):
 
 
 def test_answers_that_were_given_leave_before_the_host_does(address, host):
-    clients = [Client() for _ in range(50)]
+    clients = [Client() for _ in range(200)]
     with relaying(address) as relay:
         for client in clients:
             relay.start(message(read_inputs=dict), client)

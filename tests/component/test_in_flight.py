@@ -90,7 +90,7 @@ def test_rows_join_and_leave_between_steps(steps, in_flight):
 
 def test_many_rows_at_random_lengths_get_what_each_gets_alone(in_flight, steps):
     rng = random.Random(3)
-    wanted = [(rng.randint(0, 99), rng.randint(0, 12)) for _ in range(300)]
+    wanted = [(rng.randint(0, 99), rng.randint(0, 12)) for _ in range(2000)]
     futures = [in_flight.start(counting(*item), nothing) for item in wanted]
     expected = [
         alone(counting(*item), lambda each: [10 * step for step in each]) for item in wanted

@@ -43,6 +43,10 @@ def test_the_band_filter_delays_nothing() -> None:
     assert np.abs(band_pass(click)).argmax() == 400
 
 
+def test_the_band_filter_keeps_the_length_of_what_is_shorter_than_itself() -> None:
+    assert len(band_pass(np.ones(50, np.float32))) == 50
+
+
 def test_a_telephone_has_its_band_and_its_noise() -> None:
     call = telephone_call(speech(), SPANS, random())
     assert len(call) == len(speech()) // 2

@@ -354,10 +354,10 @@ async def test_a_taken_name_is_refused(server) -> None:
 
 async def test_only_a_server_that_takes_recordings_fits_and_lists(monkeypatch) -> None:
     monkeypatch.delenv(fitted_voices.VARIABLE)
-    server = Server()
-    for action in ("start", "list"):
-        with pytest.raises(OptionError, match="--voices-from-recordings"):
-            await server.ask(action, "Ann", FILES)
+    async with Server() as server:
+        for action in ("start", "list"):
+            with pytest.raises(OptionError, match="--voices-from-recordings"):
+                await server.ask(action, "Ann", FILES)
 
 
 @pytest.fixture

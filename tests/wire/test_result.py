@@ -52,6 +52,7 @@ def plainly(item: Any) -> Any:
 NEWEST = (Word("to", 0.8, 0.9, 0.7),)
 SPOKEN = OpenUtterance(0.5, WORDS[:1], WORDS[1:], NEWEST, heard_until=0.85)
 LEFT_OUT = Unrecognised(1.5, 1.75, "tür")
+SILENT = Unrecognised(2.2, 3.4, "some thing")
 FULL = Transcript(
     nbest=(BEST,),
     segments=(
@@ -70,8 +71,9 @@ FULL = Transcript(
             lattice="0 1 tür 1,2,3\n",
             translated_from="de",
         ),
+        Segment(2.0, 3.5, (Hypothesis("", -1.0, -1.0),), unrecognised=(SILENT,)),
     ),
-    duration=2.0,
+    duration=3.5,
     path=("vad",),
     stages={"vad": Stage(1, 2.5)},
     stable="good",
@@ -181,7 +183,7 @@ def test_views():
     assert TRANSCRIPT.text == "good day"
     assert TRANSCRIPT.words == WORDS
     assert TRANSCRIPT.segments[0].text == "good day"
-    assert FULL.unrecognised == (LEFT_OUT,)
+    assert FULL.unrecognised == (LEFT_OUT, SILENT)
     assert SPOKEN.text == "good day to"
 
 

@@ -148,7 +148,7 @@ def test_the_best_of_those_at_one_place_is_chosen_and_only_what_is_worth_it():
     assert fitting(misses, [-1, -4, -2]) == [0, 2]
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=80), st.lists(st.text("abcdé' ", min_size=1, max_size=12), max_size=6))
 def test_outside_of_near_misses_the_text_stays(text, names):
     hotwords = [Hotword(name, 5.0) for name in names if name.strip()]

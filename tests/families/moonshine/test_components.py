@@ -43,7 +43,7 @@ def test_speech_is_decoded(decoder, encoded, beam_size):
 @pytest.fixture(scope="session")
 def beginnings(encoder, tiger) -> list[dict[str, np.ndarray]]:
     """Hidden states of segments of many lengths."""
-    rows = [Row({"waveform": tiger[:end]}) for end in range(8_000, len(tiger), 18_000)]
+    rows = [Row({"waveform": tiger[:end]}) for end in range(8_000, len(tiger), 9_000)]
     return list(encoder(rows))
 
 

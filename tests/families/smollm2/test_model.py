@@ -61,7 +61,8 @@ ODD = (
 )
 """Transformers drops the rule for digits when it reads GGUF, which shows beside ² and Ⅷ alone."""
 
-pytestmark = needs_weights
+# The first test converts the weights, if nobody has, or waits for another process that does.
+pytestmark = [needs_weights, pytest.mark.timeout(600)]
 
 
 def config(**changes):

@@ -45,7 +45,15 @@ def exact_encoder() -> WhisperEncoder:
 @pytest.fixture(scope="module")
 def exact_decoder() -> WhisperDecoder:
     """For comparisons in nats: int8 sums differ by processor and by the size of a batch."""
-    return WhisperDecoder(WhisperDecoderConfig(compute_type="float32"))
+    decoder = WhisperDecoder(WhisperDecoderConfig(compute_type="float32"))
+    assert decoder._model.compute_type == "float32"
+    return decoder
+
+
+@pytest.fixture(scope="module")
+def reference() -> ctranslate2.models.Whisper:
+    """Return a model that the decoder does not set up."""
+    return ctranslate2.models.Whisper(str(model_folder("")), compute_type="float32")
 
 
 @pytest.fixture(scope="module")
@@ -93,14 +101,14 @@ def test_nbest_is_distinct_and_best_first(decoder, encoded):
 
 
 def test_the_order_is_whispers_own_by_the_average_of_a_token(
-    exact_encoder, exact_decoder, recordings
+    exact_encoder, exact_decoder, reference, recordings
 ):
     encoder, decoder = exact_encoder, exact_decoder
     by_sum = 0
     for waveform, _ in recordings[:2]:
         (row,) = encoder([Row({"waveform": waveform})])
         (answer,) = decoder([Row(row, {"nbest": 5, "beam_size": 5})])
-        (found,) = decoder._model.generate(
+        (found,) = reference.generate(
             ctranslate2.StorageView.from_array(row["encoder_out"][None]),
             [decoder.tokens.prompt("en")],
             beam_size=5,
@@ -125,12 +133,12 @@ def test_one_hypothesis_unless_asked_for_more(decoder, encoded):
 
 
 def test_a_score_is_the_sum_of_log_probabilities_with_the_end_of_text(
-    exact_decoder, exactly_encoded
+    exact_decoder, reference, exactly_encoded
 ):
-    """Held against the decoder's own logits, one softmax a step."""
+    """Held against the model's own logits, one softmax a step."""
     decoder, encoded = exact_decoder, exactly_encoded
     (answer,) = decoder([Row(encoded, {"beam_size": 1})])
-    (greedy,) = decoder._model.generate(
+    (greedy,) = reference.generate(
         ctranslate2.StorageView.from_array(encoded["encoder_out"][None]),
         [decoder.tokens.prompt("en")],
         beam_size=1,

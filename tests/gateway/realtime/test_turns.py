@@ -428,13 +428,13 @@ def test_partials_of_a_long_turn_hold_its_whole_text() -> None:
 
 def test_an_update_of_a_long_turn_takes_no_longer_than_one_of_a_short_turn() -> None:
     turns = Turns(is_manual=True, style=EventDialect(has_partials=True))
-    by_update = [turns.after(update(segment(index, "So.", final=True))) for index in range(300)]
+    by_update = [turns.after(update(segment(index, "So.", final=True))) for index in range(1000)]
     assert max(len(str(events)) for events in by_update) < 2 * len(str(by_update[0]))
     (era,) = turns._eras
     assert not era.item.utterances and not turns._owners and not turns._positions
-    turns.commit(600.0)
+    turns.commit(2000.0)
     last = turns.after(update(finalized=True))
-    assert completed(last) == [" ".join(["So."] * 300)]
+    assert completed(last) == [" ".join(["So."] * 1000)]
 
 
 def test_log_probabilities_are_those_of_words() -> None:

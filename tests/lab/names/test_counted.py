@@ -29,5 +29,6 @@ def test_rates_are_of_all_utterances_and_none_without_words() -> None:
     both = total([NameCounts(1, 1, 3, 0, 0), NameCounts(3, 0, 1, 1, 2)])
     assert both == NameCounts(4, 1, 4, 1, 2)
     assert (both.recall, both.other_wer) == (0.25, 0.25)
+    assert total([]) == NameCounts(0, 0, 0, 0, 0)
     assert NameCounts().recall is None
     assert NameCounts().other_wer is None

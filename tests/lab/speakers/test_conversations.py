@@ -96,5 +96,5 @@ def test_conversations_are_files_with_their_turns(sources, tmp_path, monkeypatch
         [turn.end for turn in first.turns], abs=2e-3
     )
     recording = soundfile.info(paths[2])
-    assert (recording.samplerate, recording.subtype) == (8_000, "PCM_16")
+    assert (recording.samplerate, recording.subtype) == (8_000, "FLOAT")
     assert recording.duration >= 5

@@ -404,7 +404,7 @@ async def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_w
 
 
 async def test_the_answers_of_a_long_stream_do_not_grow():
-    minutes, waveform = 15, audio("12..")
+    minutes, waveform = 30, audio("12..")
     async with streaming(mode="two_pass", rolling_pass_ms=640) as (client, components):
         sizes = []
         for _ in range(round(minutes * 60 / 2.56)):

@@ -351,7 +351,7 @@ def test_segments_of_one_recording_are_repaired_each_by_itself(components):
 
 def test_whatever_is_left_out_words_are_in_order_and_the_calls_end():
     letters = "abcdefghijklmnopqrstuvwxyz"
-    for seed in range(30):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
 
         def forgets(words, seconds, rng=rng):
