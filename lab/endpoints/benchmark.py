@@ -186,13 +186,14 @@ def markdown(report: EndpointsReport) -> str:
             ("fewer", lambda row: "" if row[3] is None else _fewer(row[2].cuts, row[3])),
         ),
     )
+    ends: list[tuple[str, str, Figures | EagerFigures, str]]
     ends = [(name, "", item, "") for name, item in report.ends]
-    early = [
+    ends += [
         (f"eager, {item.threshold:g}", percent(item.told), item, percent(item.taken_back))
         for item in report.eager
     ]
     eager = table_of(
-        [*ends, *early],
+        ends,
         (
             ("", lambda row: row[0]),
             ("told %", lambda row: row[1]),

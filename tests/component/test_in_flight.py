@@ -12,7 +12,7 @@ from one_by_one import alone
 from conch.component.in_flight import InFlight
 from conch.wire.errors import ComponentError, DeadlineError
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 class Steps:
