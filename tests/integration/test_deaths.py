@@ -74,9 +74,11 @@ def test_recordings_in_flight_are_answered_word_for_word(mortal, lines, waveform
 
 @pytest.mark.parametrize("model", ["ctc_streaming_encoder", "ctc_streaming_decoder"])
 def test_a_live_stream_goes_on(mortal, verses, model):
-    expected = Chunks(mortal.http_url, 1).send_all(verses, STEP)["text"]
+    # There are firm words in time on a busy machine too.
+    options = {"adaptive": False}
+    expected = Chunks(mortal.http_url, 1, **options).send_all(verses, STEP)["text"]
     resumed = metrics_of(mortal.metrics_url)["conch_streams_resumed_total"]
-    chunks = Chunks(mortal.http_url, 1)
+    chunks = Chunks(mortal.http_url, 1, **options)
     stable = ""
     with ThreadPoolExecutor(1) as launcher:
         for start in range(0, len(verses), STEP):

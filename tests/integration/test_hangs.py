@@ -96,9 +96,11 @@ def test_recordings_are_answered_word_for_word(server, models, waveform, model, 
 
 @pytest.mark.parametrize(("model", "how"), cases(*MODELS[2:]))
 def test_a_live_stream_goes_on_with_its_firm_words(server, models, verses, model, how):
-    expected = Chunks(server.http_url, 1).send_all(verses, STEP)["text"]
+    # There are firm words in time on a busy machine too.
+    options = {"adaptive": False}
+    expected = Chunks(server.http_url, 1, **options).send_all(verses, STEP)["text"]
     resumed = metrics_of(server.metrics_url)["conch_streams_resumed_total"]
-    chunks, stable = Chunks(server.http_url, 1), ""
+    chunks, stable = Chunks(server.http_url, 1, **options), ""
     for start in range(0, len(verses), STEP):
         if start == 4 * STEP:
             assert stable
