@@ -86,7 +86,7 @@ def test_stream_long_file(server: Any, speech_wav: Path, text: str) -> None:
 
 def test_live_captions(server: Any, speech_wav: Path, waveform: np.ndarray) -> None:
     url = f"grpc://{server.grpc_url}"
-    command = [sys.executable, EXAMPLES / "live_captions.py", speech_wav, "--url", url]
+    command = [sys.executable, str(EXAMPLES / "live_captions.py"), str(speech_wav), "--url", url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     with Client(url) as client, client.live() as stream:
