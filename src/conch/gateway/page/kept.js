@@ -84,8 +84,13 @@ export function touch(id) {
  * @returns {Promise<void>}
  */
 export function keepCorrections(id, corrections) {
-  // Browsers clone the fields of an object, and not its class.
-  return transact("readwrite", (_, kept) => kept.put(corrections, id));
+  return transact("readwrite", (_, kept) => {
+    // Browsers clone the fields of an object, and not its class.
+    const request = kept.put(corrections, id);
+    // At once: who corrects a word may leave the page in the next moment.
+    kept.transaction.commit();
+    return request;
+  });
 }
 
 /**
