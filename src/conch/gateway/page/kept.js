@@ -44,13 +44,27 @@ async function transact(mode, ask) {
 }
 
 /**
+ * Write at once, without another look: the page may be left in the next moment.
+ * @param {(works: IDBObjectStore, corrections: IDBObjectStore) => IDBRequest} ask
+ * @returns {Promise<any>}
+ * @throws {DOMException} The browser keeps nothing, or has no room.
+ */
+function write(ask) {
+  return transact("readwrite", (works, corrections) => {
+    const request = ask(works, corrections);
+    works.transaction.commit();
+    return request;
+  });
+}
+
+/**
  * Keep a file with its answers and their corrections; the oldest one beyond MOST goes.
  * @param {Work} work
  * @param {import("./corrections.js").Corrections[]} corrections Of each answer.
  */
 export async function keep(work, corrections) {
   const put = (item) =>
-    transact("readwrite", (works, kept) => {
+    write((works, kept) => {
       works.put(item);
       return kept.put(corrections, work.id);
     });
@@ -84,13 +98,8 @@ export function touch(id) {
  * @returns {Promise<void>}
  */
 export function keepCorrections(id, corrections) {
-  return transact("readwrite", (_, kept) => {
-    // Browsers clone the fields of an object, and not its class.
-    const request = kept.put(corrections, id);
-    // At once: who corrects a word may leave the page in the next moment.
-    kept.transaction.commit();
-    return request;
-  });
+  // Browsers clone the fields of an object, and not its class.
+  return write((_, kept) => kept.put(corrections, id));
 }
 
 /**
@@ -109,7 +118,7 @@ export async function kept(id) {
  * @returns {Promise<void>}
  */
 export function forget(id) {
-  return transact("readwrite", (works, corrections) => {
+  return write((works, corrections) => {
     corrections.delete(id);
     return works.delete(id);
   });
