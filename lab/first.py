@@ -22,11 +22,12 @@ from conch.bench.servers import triton_version
 from conch.cli.bench import OPTION, URL, options_of, settings_of
 from conch.cli.server import server_url
 from conch.client import AsyncClient
-from conch.scoring.error_rates import number, table
+from conch.scoring.error_rates import number
 from conch.wire.errors import BenchError
 from lab.command import Command, lab_header, reporting
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
+from lab.reports import table_of
 from lab.waveforms import audio_file
 
 ENTRY_POINT = "speech_stream"
@@ -94,18 +95,19 @@ def run(benchmark: FirstBenchmark) -> FirstReport:
 
 
 def markdown(report: FirstReport) -> str:
-    rows = [
-        (
-            number(row.length_s, 0),
-            *(number(value, 2) for value in (row.alone_s, row.first_s, row.ratio)),
-            number(row.whole_s),
-        )
-        for row in report.rows
-    ]
-    titles = ("audio s", "alone s", "first s", "ratio", "whole s")
     audio_s = sum(row.length_s for row in report.rows)
     come_from = origin(report.header, f"{len(report.rows)} recordings", audio_s)
-    return f"{come_from}\n\n{table(titles, rows)}\n"
+    shown = table_of(
+        report.rows,
+        (
+            ("audio s", lambda row: number(row.length_s, 0)),
+            ("alone s", lambda row: number(row.alone_s, 2)),
+            ("first s", lambda row: number(row.first_s, 2)),
+            ("ratio", lambda row: number(row.ratio, 2)),
+            ("whole s", lambda row: number(row.whole_s)),
+        ),
+    )
+    return f"{come_from}\n\n{shown}\n"
 
 
 async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> list[Row]:
