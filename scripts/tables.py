@@ -44,7 +44,7 @@ def options_list() -> str:
         for item in items:
             takes = _values(item)
             known = f"{takes}; default {default_of(item)}" if takes else default_of(item)
-            lines.append(f"- `{item.name}` ({known}): {item.metadata['help']}\n")
+            lines.append(f"- `{item.name}` ({known}): {item.metadata['help']}.\n")
     return "".join(lines)
 
 
