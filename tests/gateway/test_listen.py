@@ -13,6 +13,7 @@ import soundfile
 import soxr
 from audio_files import audio_file, cut
 from containers import muxed
+from known_models import skip_without
 from metrics import metrics_of
 from own_gateway import own_gateway
 from recordings import Recording, wer
@@ -20,12 +21,10 @@ from sockets import listening_to
 from subprocesses import output_of
 from waiting import wait_until
 
-from conch.catalogue.models import state_of
 from conch.client import AsyncClient
 from conch.families.turns import MODEL as END_OF_TURN
 from conch.gateway.live_session import LiveSession
 from conch.gateway.servers import Servers
-from conch.packaged import how_to_get
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
@@ -107,8 +106,7 @@ async def test_speech_is_told_before_a_step_of_the_server_is_complete(gateway_ur
 async def test_an_end_that_is_probable_is_told_and_taken_back_by_who_goes_on(
     gateway_url, recordings
 ):
-    if wrong := state_of(END_OF_TURN):
-        pytest.skip(f"the model of ends of turns is {wrong}: {how_to_get(END_OF_TURN)}")
+    skip_without(END_OF_TURN)
     first, second = recordings[4], recordings[0]
     quiet = np.zeros(round(0.4 * RATE), np.float32)
     spoken = np.concatenate([first.waveform(), quiet])

@@ -8,16 +8,15 @@ import av
 import pytest
 import requests
 import soundfile
+from known_models import skip_without
 from own_gateway import own_gateway
 from recordings import wer
 
-from conch.catalogue.models import state_of
 from conch.client import Client
 from conch.families.kokoro import MODEL as KOKORO
 from conch.families.speakers import MODEL as SPEAKERS
 from conch.fitted_voices import FittedVoice, file_of
 from conch.launcher import ServerConfig, TritonServer
-from conch.packaged import how_to_get
 from conch.synthesis.trial import SENTENCES
 from conch.wire.errors import AudioError, OptionError
 
@@ -36,9 +35,7 @@ TEXTS = (
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a home with the models of this one, and no voices."""
-    for model in (KOKORO, SPEAKERS):
-        if wrong := state_of(model):
-            pytest.skip(f"{model.name} is {wrong}: {how_to_get(model)}")
+    skip_without(KOKORO, SPEAKERS)
     from conch.families.family import models_home
 
     made = tmp_path_factory.mktemp("home")

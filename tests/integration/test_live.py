@@ -10,19 +10,18 @@ import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 from infer_inputs import inputs_of
+from known_models import skip_without
 from live import Chunks
 from recordings import in_turn
 from threadpoolctl import threadpool_limits
 from tritonclient.utils import InferenceServerException
 
-from conch.catalogue.models import state_of
 from conch.client import AsyncClient, Client
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.ctc.decoder import CtcDecoder, CtcStreamingDecoderConfig
 from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.turns import MODEL as END_OF_TURN
-from conch.packaged import how_to_get
 from conch.wire.errors import AudioError, SessionError
 
 pytestmark = pytest.mark.server
@@ -246,8 +245,7 @@ async def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
 
 def test_a_pause_in_mid_sentence_ends_nothing_where_a_model_hears_it(server, recordings):
     """Silence of 300 ms cuts there, and the end comes long before the silence that is asked for."""
-    if wrong := state_of(END_OF_TURN):
-        pytest.skip(f"the model of ends of turns is {wrong}: {how_to_get(END_OF_TURN)}")
+    skip_without(END_OF_TURN)
     (sentence,) = (item for item in recordings if item.path.name == "kokoro_0_01532.ogg")
     waveform = sentence.waveform()
     within = round(2.64 * 16_000)

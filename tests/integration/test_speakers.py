@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from audio_files import audio_file
 from gateways import gateway_alone
+from known_models import skip_without
 from openai import BadRequestError, OpenAI
 from recordings import Recording
 
-from conch.catalogue.models import state_of
 from conch.cli import main
 from conch.client import Client, joined_parts
 from conch.client.speakers import known_speakers
 from conch.families.speakers import MODEL as SPEAKERS
 from conch.launcher import ServerConfig, TritonServer
-from conch.packaged import how_to_get
 from conch.wire.errors import OptionError
 from lab.recordings.sounds import music
 
@@ -32,8 +31,7 @@ ASKED: Mapping[str, Any] = {"decoder": "ctc", "speakers": "auto"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TritonServer]:
-    if wrong := state_of(SPEAKERS):
-        pytest.skip(f"the models of speakers are {wrong}: {how_to_get(SPEAKERS)}")
+    skip_without(SPEAKERS)
     config = ServerConfig(models=MODELS, on_demand=True, warm_up=True, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
+from known_models import skip_without
 
-from conch.catalogue.models import KINDS, state_of
+from conch.catalogue.models import KINDS
 from conch.client import Client
 from conch.families.family import KnownModel
 from conch.launcher import ServerConfig, TritonServer
-from conch.packaged import how_to_get
 
 
 @contextmanager
@@ -18,8 +17,7 @@ def client_of(model: KnownModel, asked: str) -> Iterator[Client]:
 
     `asked` names the model as its flag takes it.
     """
-    if wrong := state_of(model):
-        pytest.skip(f"{model.title} is {wrong}: {how_to_get(model)}")
+    skip_without(model)
     models = ("speech", "vad", *KINDS[model.kind].components)
     config = ServerConfig(models=models, weights={model.kind: asked}, stop_timeout_s=8)
     with TritonServer(config) as server, Client(server.http_url) as client:

@@ -4,14 +4,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exact_moonshine import write_exact_graphs
+from known_models import skip_without
 
-from conch.catalogue.models import KINDS, find, state_of
+from conch.catalogue.models import KINDS, find
 from conch.component import Row
 from conch.families.moonshine import PACKAGE, weights
 from conch.families.moonshine import TINY as MOONSHINE_TINY
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.network import EncoderComponent, MoonshineConfig
-from conch.packaged import how_to_get, packaged
+from conch.packaged import packaged
 
 
 @pytest.fixture(scope="session")
@@ -41,8 +42,7 @@ def exact_folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_source() -> Path:
     """The files of Moonshine tiny, as its package has them."""
-    if wrong := state_of(MOONSHINE_TINY):
-        pytest.skip(f"Moonshine tiny is {wrong}: {how_to_get(MOONSHINE_TINY)}")
+    skip_without(MOONSHINE_TINY)
     return find(KINDS["moonshine"], "tiny")
 
 

@@ -18,13 +18,12 @@ import riva.client
 import soundfile
 from audio_files import audio_file
 from gateways import Gateway, new_key
+from known_models import skip_without
 from recordings import Recording, wer
 from riva.client.proto import health_pb2, health_pb2_grpc, riva_asr_pb2, riva_tts_pb2
 from riva.client.proto.riva_audio_pb2 import AudioEncoding
 
-from conch.catalogue.models import state_of
 from conch.families.speakers import MODEL as SPEAKERS
-from conch.packaged import how_to_get
 
 pytestmark = pytest.mark.server
 
@@ -159,8 +158,7 @@ def test_transcribe_file(asr, talk):
 
 def test_words_have_the_tags_of_their_speakers(asr, recordings):
     """With `--speaker-diarization`, of a recording and of a stream: two voices in turn."""
-    if wrong := state_of(SPEAKERS):
-        pytest.skip(f"the models of speakers are {wrong}: {how_to_get(SPEAKERS)}")
+    skip_without(SPEAKERS)
     config = riva.client.RecognitionConfig(
         encoding=1, sample_rate_hertz=RATE, verbatim_transcripts=True
     )
