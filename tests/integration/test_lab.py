@@ -29,8 +29,12 @@ def lab(command: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.nightly  # three processes, one after the other
-def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
+def test_a_server_of_its_own_and_a_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("faster_whisper")
+    # Models that were fetched would be loaded too, and take memory.
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     file = tmp_path / "report.json"
     done = lab(
         "offline",
