@@ -100,14 +100,14 @@ class Item:
             [item.sure for item in spoken[: num_settled + 1]],
             [item.solid for item in spoken],
         )
-        said = joined_text(self.final)
-        text, *ends = (separator(said, part) + part for part in map(joined_text, texts))
+        before = self.final[-1] if self.final else ""
+        text, *ends = (separator(before, part) + part for part in map(joined_text, texts))
         first, second = map(len, ends)
         return text[:first], text[first:second], text[second:]
 
     def take_final(self) -> str:
         """Return the final text that no partial event had, and mark it as sent."""
-        before = joined_text(self.final[: self.num_shown])
+        before = self.final[self.num_shown - 1] if self.num_shown else ""
         text = joined_text(self.final[self.num_shown :])
         self.num_shown = len(self.final)
         return separator(before, text) + text
