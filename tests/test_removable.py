@@ -60,15 +60,18 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
 
 
-USES = {module_of(path): {*named_in(path)} for path in (SRC / "conch").rglob("*.py")}
+@pytest.fixture(scope="module")
+def uses() -> dict[str, set[str]]:
+    """Return what each module names."""
+    return {module_of(path): {*named_in(path)} for path in (SRC / "conch").rglob("*.py")}
 
 
 @pytest.mark.parametrize("part", [*PARTS, *(f"families.{name}" for name in FAMILIES)])
-def test_only_its_registry_and_its_commands_use_a_part(part: str) -> None:
+def test_only_its_registry_and_its_commands_use_a_part(uses: dict[str, set[str]], part: str) -> None:
     package = f"conch.{part}"
     users = {
         module
-        for module, used in USES.items()
+        for module, used in uses.items()
         if not is_in(module, package) and any(is_in(name, package) for name in used)
     }
     family = part.removeprefix("families.")

@@ -4,7 +4,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import librosa
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -240,7 +239,7 @@ def test_confidence_is_a_geometric_mean():
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 40))
-def test_the_path_costs_as_little_as_that_of_librosa(seed, num_tokens, num_frames):
+def test_no_path_costs_less(seed, num_tokens, num_frames):
     attention = np.random.default_rng(seed).random((num_tokens, num_frames)).astype(np.float32)
     path = warped(attention)
     steps = np.diff(path, axis=0)
@@ -249,5 +248,9 @@ def test_the_path_costs_as_little_as_that_of_librosa(seed, num_tokens, num_frame
     assert {tuple(step) for step in steps} <= {(0, 1), (1, 0), (1, 1)}
     spread = attention.std(axis=0) + 1e-9
     cost = -median_filter((attention - attention.mean(axis=0)) / spread, (1, 7)).astype(float)
-    expected, _ = librosa.sequence.dtw(C=cost, step_sizes_sigma=np.array([[1, 1], [0, 1], [1, 0]]))
-    assert sum(cost[place] for place in path) == pytest.approx(expected[-1, -1], abs=1e-6)
+    least = np.full((num_tokens + 1, num_frames + 1), np.inf)
+    least[0, 0] = 0
+    for token, frame in np.ndindex(cost.shape):
+        before = least[token, frame], least[token, frame + 1], least[token + 1, frame]
+        least[token + 1, frame + 1] = cost[token, frame] + min(before)
+    assert sum(cost[place] for place in path) == pytest.approx(least[-1, -1], abs=1e-6)
