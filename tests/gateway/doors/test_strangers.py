@@ -106,7 +106,7 @@ def crowded(
         battery = Battery(places, folder / "log", result)
         asyncio.run(battery.crowd(door, count, meanwhile))
     answers = result.answers[door.name, CROWD]
-    assert [str(answer) for answer, is_right in answers if not is_right] == []
+    assert [answer for answer, is_right in answers if not is_right] == []
     assert result.left[door.name] == {}
     assert result.faults[door.name] == []
     ((given, alone),) = result.honest[door.name]
