@@ -67,7 +67,9 @@ def uses() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("part", [*PARTS, *(f"families.{name}" for name in FAMILIES)])
-def test_only_its_registry_and_its_commands_use_a_part(uses: dict[str, set[str]], part: str) -> None:
+def test_only_its_registry_and_its_commands_use_a_part(
+    uses: dict[str, set[str]], part: str
+) -> None:
     package = f"conch.{part}"
     users = {
         module
