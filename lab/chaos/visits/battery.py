@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.gateway.doors import DOORS, Door
-from lab.chaos.answers import NO_ANSWER, Answer, outcome
+from lab.chaos.answers import NO_ANSWER, Answer, is_that_of, outcome
 from lab.chaos.visits.behaviours import (
     BUSY,
     QUICK,
@@ -112,7 +112,8 @@ class Battery:
                 await asyncio.sleep(POLL_S)
             meanwhile()
         self.findings.answers[door.name, CROWD] = [
-            (answer, answer == learned.answer or outcome(answer) == BUSY) for answer in await visits
+            (answer, is_that_of(learned.answer, answer) or outcome(answer) == BUSY)
+            for answer in await visits
         ]
         self.findings.left[door.name] = await self._left()
         await self._honest(door, learned)

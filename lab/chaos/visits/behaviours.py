@@ -17,7 +17,7 @@ from conch.gateway.doors import (
     WYOMING_SPEAK,
     Door,
 )
-from lab.chaos.answers import LOST, Answer, outcome
+from lab.chaos.answers import LOST, Answer, is_that_of, outcome
 from lab.chaos.speech import RATE, wav_file
 from lab.chaos.visits.clients import client_of
 from lab.chaos.visits.road import Bend, road
@@ -85,7 +85,7 @@ class Behaviour:
         if result == REFUSED and not answer.text.strip():
             return False
         if self.at_once > 1:
-            return answer == learned.answer
+            return is_that_of(learned.answer, answer)
         return result in self.right
 
 
