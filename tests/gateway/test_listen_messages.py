@@ -216,6 +216,17 @@ def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
     assert (sent["speaker"], sent["words"][0]["speaker"]) == ("B", "B")
 
 
+def test_a_segment_says_why_it_has_no_second_pass() -> None:
+    why = {"error": "no second pass: 4 of this stream wait already", "error_code": "OVERLOADED"}
+    left_out = LiveSegment(replace(segment("YES", 0), **why), True)
+    (sent,) = ListenMessages(has_stats=False).after(update(None, left_out))
+    assert {name: sent[name] for name in why} == why
+    (plain,) = ListenMessages(has_stats=False).after(
+        update(None, LiveSegment(segment("Yes.", 0), True))
+    )
+    assert not {*why} & {*plain}
+
+
 def test_open_words_are_told_with_their_speakers_and_again_when_these_change(
     messages: ListenMessages,
 ) -> None:

@@ -144,7 +144,11 @@ def segment_message(item: LiveSegment) -> Message:
         "final": item.is_final,
         "endpoint": segment.endpoint,
         "words": [_word_message(word) for word in segment.words],
-        **({"speaker": segment.speaker} if segment.speaker else {}),
+        **{
+            name: value
+            for name in ("speaker", "error", "error_code")
+            if (value := getattr(segment, name))
+        },
     }
 
 
