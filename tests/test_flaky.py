@@ -32,8 +32,8 @@ def test_the_outcomes_that_differ_are_listed(tmp_path):
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
         cwd=tmp_path,
-        # Each run would import the plugins of all other tests.
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        # Each run would import the plugins of all other tests, which takes seconds.
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
     )

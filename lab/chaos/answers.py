@@ -2,9 +2,8 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from conch.scoring.error_rates import word_errors
 from conch.wire.errors import from_wire
 
 NO_ANSWER = "no answer"
@@ -71,18 +70,6 @@ def outcome(answer: Answer) -> str:
     if answer.status in ("500", "INTERNAL") and _OF_TRITON.match(answer.text):
         return "unreadable"
     return str(answer)
-
-
-def is_that_of(alone: Answer, answer: Answer) -> bool:
-    """Return whether an answer is the one to the same visit without others.
-
-    A server that is too busy for second passes leaves the text of the first one, of which a word in
-    four may be wrong.
-    """
-    if replace(answer, said=alone.said) != alone:
-        return False
-    errors = word_errors(alone.said, answer.said)
-    return answer.said == alone.said or (errors.words > 0 and 4 * errors.errors <= errors.words)
 
 
 def holds(answer: Answer) -> bool:

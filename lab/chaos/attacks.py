@@ -81,8 +81,8 @@ async def strangers(server: str, folder: Path) -> Sent:
                 number, shown if is_right else Answer("wrong", str(answer)), f"{door}: {behaviour}"
             )
     for door, pairs in findings.honest.items():
-        for given, alone in pairs:
-            shown = Answer("200") if given == alone else Answer("wrong", str(given))
+        for given, is_right in pairs:
+            shown = Answer("200") if is_right else Answer("wrong", f"{given}: {given.said!r}")
             sent.count_answer(0, shown, f"{door}: an honest client")
     for what in (findings.left, findings.faults):
         for visits, rest in what.items():

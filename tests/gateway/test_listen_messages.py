@@ -3,6 +3,7 @@
 import gc
 import tracemalloc
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from live_answers import answer, segment, words
@@ -217,7 +218,10 @@ def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
 
 
 def test_a_segment_says_why_it_has_no_second_pass() -> None:
-    why = {"error": "no second pass: 4 of this stream wait already", "error_code": "OVERLOADED"}
+    why: dict[str, Any] = {
+        "error": "no second pass: 4 of this stream wait already",
+        "error_code": "OVERLOADED",
+    }
     left_out = LiveSegment(replace(segment("YES", 0), **why), True)
     (sent,) = ListenMessages(has_stats=False).after(update(None, left_out))
     assert {name: sent[name] for name in why} == why

@@ -1,4 +1,4 @@
-"""Skips where a model that `conch models get` brings is not on this machine."""
+"""Skips tests whose models this machine lacks."""
 
 import pytest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.gateway.doors import DOORS, Door
-from lab.chaos.answers import NO_ANSWER, Answer, is_that_of, outcome
+from lab.chaos.answers import NO_ANSWER, Answer, outcome
 from lab.chaos.visits.behaviours import (
     BUSY,
     QUICK,
@@ -42,8 +42,8 @@ _FAULTS = ("ERROR", "CRITICAL", "Traceback", "Exception")
 class Findings:
     answers: dict[tuple[str, str], list[tuple[Answer, bool]]] = field(default_factory=dict)
     """By door and behaviour, each with whether it is right."""
-    honest: dict[str, list[tuple[Answer, Answer]]] = field(default_factory=dict)
-    """By door: what honest clients were given next to strangers, and without them."""
+    honest: dict[str, list[tuple[Answer, bool]]] = field(default_factory=dict)
+    """By door: what honest clients were given next to strangers, and whether also without them."""
     left: dict[str, Mapping[str, float]] = field(default_factory=dict)
     """By door or round, what still ran after all had left; empty if nothing did."""
     faults: dict[str, Sequence[str]] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Battery:
                 await asyncio.sleep(POLL_S)
             meanwhile()
         self.findings.answers[door.name, CROWD] = [
-            (answer, is_that_of(learned.answer, answer) or outcome(answer) == BUSY)
+            (answer, learned.is_given_again(answer) or outcome(answer) == BUSY)
             for answer in await visits
         ]
         self.findings.left[door.name] = await self._left()
@@ -130,7 +130,8 @@ class Battery:
 
     async def _honest(self, door: Door, learned: Learned) -> None:
         answer = await visited(self._addresses.of(door), door, honest(door))
-        self.findings.honest.setdefault(door.name, []).append((answer, learned.answer))
+        judged = (answer, learned.is_given_again(answer))
+        self.findings.honest.setdefault(door.name, []).append(judged)
 
     async def _left(self) -> Mapping[str, float]:
         """Return what still runs, as soon as nothing does."""

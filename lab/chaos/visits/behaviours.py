@@ -17,11 +17,12 @@ from conch.gateway.doors import (
     WYOMING_SPEAK,
     Door,
 )
-from lab.chaos.answers import LOST, Answer, is_that_of, outcome
+from conch.scoring.error_rates import word_errors
+from lab.chaos.answers import LOST, Answer, outcome
 from lab.chaos.speech import RATE, wav_file
 from lab.chaos.visits.clients import client_of
 from lab.chaos.visits.road import Bend, road
-from lab.chaos.visits.sent import Sent, honest, live
+from lab.chaos.visits.sent import Sent, has_two_passes, honest, live
 
 _CUT = (LOST, "UNAVAILABLE", "1006")
 """Statuses of a connection that has ended without a word."""
@@ -49,10 +50,22 @@ OPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What an honest visit was given, and the bytes that it took."""
+    """What an honest visit to a door was given, and the bytes that it took."""
 
+    door: Door
     answer: Answer
     counts: Mapping[str, int]
+
+    def is_given_again(self, answer: Answer) -> bool:
+        """Return whether a later visit was given the same.
+
+        Without its second pass, a word in four may be another.
+        """
+        if answer == self.answer or not has_two_passes(self.door):
+            return answer == self.answer
+        errors = word_errors(self.answer.said, answer.said)
+        is_near = bool(errors.words) and 4 * errors.errors <= errors.words
+        return is_near and replace(answer, said=self.answer.said) == self.answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +98,7 @@ class Behaviour:
         if result == REFUSED and not answer.text.strip():
             return False
         if self.at_once > 1:
-            return is_that_of(learned.answer, answer)
+            return learned.is_given_again(answer)
         return result in self.right
 
 
@@ -101,7 +114,7 @@ async def learn(address: str, door: Door) -> Learned:
     """Visit a door that nobody else visits."""
     async with road(address) as way:
         answer = await visited(way.address, door, honest(door))
-    return Learned(answer, way.counts)
+    return Learned(door, answer, way.counts)
 
 
 def _empty(door: Door, sent: Sent) -> Sent:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.gateway.doors import Door
+from conch.gateway.doors import DEEPGRAM_LISTEN, DEEPGRAM_TURNS, WYOMING_LISTEN, Door
 from lab.chaos.speech import RATE, speech, wav_file
 
 SPEECH_S = 2.0
@@ -31,9 +31,7 @@ def honest(door: Door) -> Sent:
         case "file" | "recordings":
             return Sent((wav_file(waveform),))
         case "live audio":
-            # In two passes a busy server leaves some out.
-            streaming = {} if door.transport == "tcp" else {"mode": "streaming"}
-            return Sent(live(waveform), streaming)
+            return Sent(live(waveform), {} if has_two_passes(door) else {"mode": "streaming"})
         case "text":
             return Sent(("Good evening.",))
         case "live text":
@@ -42,6 +40,14 @@ def honest(door: Door) -> Sent:
             return Sent(({"segments": [{"start": 0, "end": 1, "text": "good evening"}]},))
         case "settings":
             return Sent(({},))
+
+
+def has_two_passes(door: Door) -> bool:
+    """Return whether the clients of a door cannot ask for live text of one pass.
+
+    A busy server leaves out second passes.
+    """
+    return door in (DEEPGRAM_LISTEN, DEEPGRAM_TURNS, WYOMING_LISTEN)
 
 
 def live(waveform: NDArray[np.float32]) -> tuple[bytes, ...]:

@@ -28,13 +28,13 @@ async def speak_visit(address: str, door: Door, sent: Sent) -> Answer:
 
 
 async def deepgram_listen_visit(address: str, door: Door, sent: Sent) -> Answer:
-    query = {"encoding": "linear16", "sample_rate": RATE, **_deepgrams(sent)}
+    query = {"encoding": "linear16", "sample_rate": RATE, **sent.options}
     return await _visit(address, door, sent, query, _audio(sent), "CloseStream")
 
 
 async def deepgram_speak_visit(address: str, door: Door, sent: Sent) -> Answer:
     frames = [json.dumps({"type": "Speak", "text": part}) for part in sent.parts]
-    return await _visit(address, door, sent, _deepgrams(sent), frames, "Close")
+    return await _visit(address, door, sent, sent.options, frames, "Close")
 
 
 async def realtime_visit(address: str, door: Door, sent: Sent) -> Answer:
@@ -70,11 +70,6 @@ async def realtime_visit(address: str, door: Door, sent: Sent) -> Answer:
 
 def _audio(sent: Sent) -> list[str | bytes]:
     return [part if isinstance(part, bytes) else json.dumps({"type": part}) for part in sent.parts]
-
-
-def _deepgrams(sent: Sent) -> dict[str, Any]:
-    """Return options without the one with which an honest client chooses Conch's own path."""
-    return {name: value for name, value in sent.options.items() if name != "mode"}
 
 
 async def _visit(

@@ -162,7 +162,7 @@ def test_a_recording(client: DeepgramClient, talk: Recording) -> None:
 def test_speakers_have_numbers(client: DeepgramClient, talk: Recording) -> None:
     skip_without(SPEAKERS)
     answer: Any = client.listen.v1.media.transcribe_file(
-        request=talk.path.read_bytes(), model="nova-3", diarize=True
+        request=talk.path.read_bytes(), model="nova-3", diarize=True, utterances=True
     )
     (channel,) = answer.results.channels
     assert {word.speaker for word in channel.alternatives[0].words} == {0}

@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from live_answers import words
 
 from conch.gateway.errors import ApiError
 from conch.gateway.live_segments import LiveSegment
 from conch.gateway.live_session import LiveUpdate
+from conch.gateway.realtime.items import Item, ItemUtterance
 from conch.gateway.realtime.turns import EventDialect, Turns
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, TurnEvent
 
@@ -655,6 +658,21 @@ def test_the_parts_of_a_partial_are_a_text_without_doubled_words(seed: int) -> N
             text = before + event["firm"] + event["tentative"] + event["newest"]
             assert text == " ".join(text.split())
             assert len(set(text.split())) == len(text.split())
+
+
+TEXTS = st.sampled_from(["a", "我", "。", "…", "「", "!", "。用"])
+
+
+@given(st.lists(st.tuples(TEXTS, st.booleans())))
+def test_final_texts_and_parts_are_the_text_of_the_item(said: list[tuple[str, bool]]) -> None:
+    item, final = Item(is_single=False), ""
+    for index, (text, is_shown) in enumerate(said):
+        item.utterances[index] = ItemUtterance(text, is_final=True)
+        item.fold()
+        final += item.take_final() if is_shown else ""
+    item.utterances[len(said)] = ItemUtterance("用 a", sure="用", solid="用")
+    final += item.take_final()
+    assert final + "".join(item.parts) == item.text
 
 
 def test_each_speaker_of_a_turn_has_a_segment_before_its_text() -> None:

@@ -1,5 +1,6 @@
 """A turn of a realtime session: its text so far, and what of it the client was sent."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -7,7 +8,7 @@ from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_segments import LiveSegment
 from conch.gateway.realtime import events
 from conch.wire.errors import OptionError
-from conch.wire.joining import joined_text, separator
+from conch.wire.joining import joined_text
 from conch.wire.result import OpenUtterance, Segment, Word, text_of_words
 from conch.wire.turns import cut_by_speaker
 
@@ -101,16 +102,16 @@ class Item:
             [item.solid for item in spoken],
         )
         before = self.final[-1] if self.final else ""
-        text, *ends = (separator(before, part) + part for part in map(joined_text, texts))
+        text, *ends = (_continued(before, part) for part in texts)
         first, second = map(len, ends)
         return text[:first], text[first:second], text[second:]
 
     def take_final(self) -> str:
         """Return the final text that no partial event had, and mark it as sent."""
         before = self.final[self.num_shown - 1] if self.num_shown else ""
-        text = joined_text(self.final[self.num_shown :])
+        text = _continued(before, self.final[self.num_shown :])
         self.num_shown = len(self.final)
-        return separator(before, text) + text
+        return text
 
     def fold(self) -> list[int]:
         """Join the first utterances that are final, and return their indices.
@@ -141,6 +142,11 @@ class Item:
                 break
         self.has_delta |= bool(text)
         return text
+
+
+def _continued(before: str, texts: Iterable[str]) -> str:
+    """Return texts as they go on after another one."""
+    return joined_text([before, *texts])[len(before) :]
 
 
 def _failure_of(segment: Segment) -> ApiError | None:
