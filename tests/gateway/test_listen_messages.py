@@ -219,7 +219,7 @@ def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
 
 def test_a_segment_says_why_it_has_no_second_pass() -> None:
     why: dict[str, Any] = {
-        "error": "no second pass: 4 of this stream wait already",
+        "error": "no second pass: 4 of this stream wait",
         "error_code": "OVERLOADED",
     }
     left_out = LiveSegment(replace(segment("YES", 0), **why), True)
