@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +89,10 @@ async def test_without_its_threshold_no_end_is_eager(running: LoopGateway) -> No
     assert sent["eager_end_threshold"] == 1 and "end_threshold" not in sent
 
 
-async def test_a_server_without_the_model_warns_that_no_end_is_eager(running: LoopGateway) -> None:
+async def test_a_server_without_the_model_warns_that_no_end_is_eager(
+    running: LoopGateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     async with flux(running, "&eager_eot_threshold=0.5", has_model=False) as socket:
         assert (await socket.message())["type"] == "Connected"
         warning = await socket.message()
