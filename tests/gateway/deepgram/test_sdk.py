@@ -165,7 +165,8 @@ def test_speakers_have_numbers(client: DeepgramClient, talk: Recording) -> None:
         request=talk.path.read_bytes(), model="nova-3", diarize=True, utterances=True
     )
     (channel,) = answer.results.channels
-    assert {word.speaker for word in channel.alternatives[0].words} == {0}
+    first, *others = (word.speaker for word in channel.alternatives[0].words)
+    assert first == 0 and {*others} <= {0, 1}
 
 
 def test_channels_of_raw_samples(client: DeepgramClient, speech: Recording) -> None:
