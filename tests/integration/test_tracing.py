@@ -156,11 +156,10 @@ def test_a_request_is_one_trace_with_its_calls_and_one_line(traced, collector, c
     models = ("speech", "speech", "speech", "speech_stream", "speech")
     for number, model in enumerate(models, 1):
         names = {"InferRequest", model, "recognize", "vad"}
-
-        def missing(number=number, names=names):
-            return names - collector.trace(number).keys()
-
-        wait_until(lambda missing=missing: not missing(), missing=missing)
+        wait_until(
+            lambda number=number, names=names: names <= collector.trace(number).keys(),
+            shown=lambda number=number: f"all of trace {number}: {collector.spans}",
+        )
         check_chain(collector.trace(number), model)
 
     def lines() -> list[Any]:

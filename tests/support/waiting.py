@@ -11,13 +11,13 @@ SHORTEST_S, LONGEST_S = 0.01, 0.1
 
 
 def wait_until(
-    condition: Callable[[], T], timeout_s: float = 60.0, missing: Callable[[], object] = str
+    condition: Callable[[], T], timeout_s: float = 60.0, shown: Callable[[], object] = str
 ) -> T:
-    """Return the condition's first value that is true; fail with what is `missing`."""
+    """Return the condition's first value that is true; fail with what is `shown`."""
     deadline = time.monotonic() + timeout_s
     pause_s = SHORTEST_S
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s {missing()}"
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s {shown()}"
         time.sleep(pause_s)
         pause_s = min(LONGEST_S, 1.5 * pause_s)
     return value
