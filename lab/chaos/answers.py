@@ -45,7 +45,7 @@ class Answer:
     """What a visit was given: a text that was heard, or `audio`."""
 
     def __str__(self) -> str:
-        return f"{self.status} {self.text[:160]}".strip()
+        return " ".join(filter(None, (self.status, self.text[:160], self.said[:160])))
 
 
 def outcome(answer: Answer) -> str:

@@ -82,7 +82,7 @@ async def strangers(server: str, folder: Path) -> Sent:
             )
     for door, pairs in findings.honest.items():
         for given, is_right in pairs:
-            shown = Answer("200") if is_right else Answer("wrong", f"{given}: {given.said!r}")
+            shown = Answer("200") if is_right else Answer("wrong", str(given))
             sent.count_answer(0, shown, f"{door}: an honest client")
     for what in (findings.left, findings.faults):
         for visits, rest in what.items():

@@ -158,7 +158,7 @@ def test_a_request_is_one_trace_with_its_calls_and_one_line(traced, collector, c
         names = {"InferRequest", model, "recognize", "vad"}
         wait_until(
             lambda number=number, names=names: names <= collector.trace(number).keys(),
-            shown=lambda number=number: f"all of trace {number}: {collector.spans}",
+            shown=lambda number=number: f"trace {number} in {collector.spans}",
         )
         check_chain(collector.trace(number), model)
 

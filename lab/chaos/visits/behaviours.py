@@ -63,8 +63,8 @@ class Learned:
         """
         if answer == self.answer or not has_two_passes(self.door):
             return answer == self.answer
-        errors = word_errors(self.answer.said, answer.said)
-        is_near = bool(errors.words) and 4 * errors.errors <= errors.words
+        wer = word_errors(self.answer.said, answer.said).wer
+        is_near = wer is not None and wer <= 0.25
         return is_near and replace(answer, said=self.answer.said) == self.answer
 
 

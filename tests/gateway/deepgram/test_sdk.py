@@ -33,6 +33,7 @@ from conch.families.speakers import MODEL as SPEAKERS
 
 RATE = 16_000
 RAW: dict[str, Any] = {"model": "nova-3", "encoding": "linear16", "sample_rate": str(RATE)}
+SETTINGS: dict[str, Any] = {"punctuate": True, "utterances": True, "detect_language": True}
 TEXT = "Hello there. It works."
 
 pytestmark = [
@@ -149,9 +150,8 @@ async def test_turns(gateway: Gateway, talk: Recording) -> None:
 
 
 def test_a_recording(client: DeepgramClient, talk: Recording) -> None:
-    settings: dict[str, Any] = {"punctuate": True, "utterances": True, "detect_language": True}
     answer: Any = client.listen.v1.media.transcribe_file(
-        request=talk.path.read_bytes(), model="nova-3", **settings
+        request=talk.path.read_bytes(), model="nova-3", **SETTINGS
     )
     (channel,) = answer.results.channels
     assert wer(talk.text, channel.alternatives[0].transcript) < 0.2
@@ -162,9 +162,11 @@ def test_a_recording(client: DeepgramClient, talk: Recording) -> None:
 def test_speakers_have_numbers(client: DeepgramClient, talk: Recording) -> None:
     skip_without(SPEAKERS)
     answer: Any = client.listen.v1.media.transcribe_file(
-        request=talk.path.read_bytes(), model="nova-3", diarize=True, utterances=True
+        request=talk.path.read_bytes(), model="nova-3", diarize=True, **SETTINGS
     )
     (channel,) = answer.results.channels
+    assert wer(talk.text, channel.alternatives[0].transcript) < 0.2
+    assert len(answer.results.utterances) == 2
     first, *others = (word.speaker for word in channel.alternatives[0].words)
     assert first == 0 and {*others} <= {0, 1}
 
